@@ -1,561 +1,1172 @@
 // Exhaustive check of the client protocol (client.md). Run:  make check-protocols, or g++ -O2 -std=c++17 -o client client.cpp && ./client check
 //
-// Explicit-state breadth-first search; a counterexample is a shortest one. `client list` names configurations and variants;
-// `client trace CONFIG VARIANT` prints the counterexample; `client table [VARIANT [CONFIG]]` runs the rows (LIMIT=N bounds the
-// states of a row; the largest needs about 9 GiB; all rows 15 minutes on one core). `client check` judges: the specification holds in every
-// row that is searched in seconds, and each variant is refuted, but for those that are known to hold; `client check all` in every row.
+// Explicit-state breadth-first search; a counterexample is a shortest one. `client list` names rows and variants; `client trace ROW
+// VARIANT` prints the counterexample; `client table [VARIANT [ROW]]` runs rows (LIMIT=N bounds the states of a row). `client check`
+// judges: the specification holds in every row that is searched in seconds, and each variant is refuted, but for those that are known
+// to hold; `client check all` in every row.
 //
-// One file, blocks 0..NB-1 in one granule (one bit), ranks with one thread each, an agent with one copy machine (fetch or
-// write-back), NSLOT flash slots per agent epoch. Values are block*4+n: n=0 is what the disk held at first, n=1..3 the writes
-// in the order in which they began. GARBAGE is a flash slot nobody has written.
-// Power failure needs no transition: every reachable state is checked for every outcome it allows (any subset of unsynced
-// writes; the journal as of its last durable barrier).
+// One file, one or two blocks in one granule (one bit, one generation, one open word), ranks with one thread each, an agent with one
+// copy machine (fetch or write-back), `places` pieces of flash per agent epoch. Values are block*4+n: n=0 is what the disk held at
+// first, n=1..3 the writes in the order in which they began. GARBAGE is a piece of flash nobody has written.
+//
+// Numbers that only grow are not kept. Of the generation, a rank keeps whether it changed since the rank loaded it; of the open word's
+// number, whether the word changed since (the number never comes back), and each entry of a ring whether its number is still the open
+// one; tickets are renumbered in their order.
+// Power failure needs no step: every reachable state is checked for every outcome it allows (any subset of unsynced writes; the
+// journal as of its last durable barrier).
+#include <algorithm>
+#include <bitset>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
-#include <algorithm>
-#include <chrono>
-#include <functional>
 typedef uint8_t u8; typedef uint16_t u16; typedef uint32_t u32; typedef uint64_t u64;
 
-const int MAXR = 3, MAXB = 2, MAXS = 4, GARBAGE = 8;
+const int RANKS_MAX = 3, BLOCKS_MAX = 2, PLACES_MAX = 4, RING_MAX = 2, STORES_MAX = 2, GARBAGE = 8;
 
+// ---- states
+
+// Where a rank stands: what it does next, or what it waits for.
 enum Pc : u8 { IDLE,
-  D_SLOT, D_CHECK, D_IO, D_CLEAR,      // direct write, cheap path: publish slot; fence, look at bit; kernel I/O; clear slot
-  D_ASK, D_LIO, D_DROP,                // direct write under a lease: ask; kernel I/O; drop what it covers
-  A_SLAB, A_IO, A_COMMIT,              // absorbed write: get space; write flash; commit
-  R_SLOT, R_CHECK, R_SLOW, R_ASK, R_FLASH, // read
-  F_CHECK, F_KERNEL, F_ASK, F_WAIT,    // fsync
-  I_ASK, I_IO, I_RELEASE,              // overwrite in place (only variants use it)
-  GONE };                              // dead, and nothing of it can land any more
+  W_PUBLISH, W_LOOK, W_IO, W_FREE,             // cheap write: publish slot; fence, load bit; kernel call; free slot
+  W_ASK, W_LEASED_IO, W_DONE,                  // direct write under a lease: ask; kernel call; tell
+  A_SLAB, A_IO, A_LOOK,                        // absorbed write: get space; write flash; load the open word and take a ticket
+  A_PUSH, A_MARK, A_VALIDATE, A_COMMIT,        // push to the ring; fence, mark the ring; load the open word again; or ask to commit
+  R_LOOK, R_SLOW, R_VALIDATE,                  // read, its generation loaded: load bit; kernel call; load the generation again
+  R_LOAD, R_ASK, R_LEASED, R_FLASH,            // load the generation; ask; kernel call under a lease; read flash
+  F_LOOK, F_KERNEL, F_ASK, F_WAIT,             // fsync
+  P_ASK, P_IO, P_RELEASE,                      // overwrite in place (only variants do)
+  GONE };                                      // dead, and nothing of it can land any more
 
+// One small number for each block.
+struct PerBlock {
+  u8 packed;
+  int operator[](int b) const { return packed >> 4 * b & 15; }
+  void set(int b, int v) { packed = (packed & ~(15 << 4 * b)) | v << 4 * b; }
+  void add(int b, int bits) { packed |= bits << 4 * b; }
+};
+struct Entry {                                 // of a ring; one without a place is none
+  u16 place : 3, block : 1, ticket : 4;
+  u16 visible : 1;                             // in memory (not in the rank's store buffer)
+  u16 pending : 1;                             // of the write that has not returned
+  u16 stale : 1;                               // pushed under a number that is not open any more
+  u16 collected : 1, applied : 1;              // the drain under way has read it; the journal holds it
+  u16 spare : 3;
+};
 struct Rank {
-  u8 alive, pc, mask, val[MAXB];  // mask: blocks of the operation; val: index n being written
-  u8 slot, sbn, sb[2];                 // slot as memory shows it; store buffer of the rank (TSO)
-  u8 slab, rl, rs, ip, ws, known;      // leases in shared memory: slab (slot+1), flash read, slow read, in-place write, direct-write mask; agent knows them
-  u8 jdone;                            // the journal holds this rank's unanswered commit
-  u8 frozen;                           // stopped for ever (Ctrl-Z, a debugger), and alive
-  u8 rdead, rdone, sdead[MAXB];        // monitors: snapshots at the start of a read / fsync
+  u8 pc;
+  PerBlock value, asOfSync;                    // n of the write under way; monitor of fsync: what was superseded when it began
+  u8 deadAtStart : 4, doneAtStart : 4;         // monitors of a read
+  u32 alive : 1, frozen : 1, mask : 2;         // frozen: stopped for ever, and alive; mask: blocks of the operation
+  u32 slot : 1, stores : 2, store0 : 2, store1 : 2;          // slot as memory shows it; the rank's store buffer (TSO)
+  u32 slab : 3, flash : 3, slow : 1, inPlace : 3, direct : 2, known : 1; // grants in shared memory (places + 1); the agent knows of them
+  u32 journaled : 1;                           // the journal holds this rank's unanswered commit
+  u32 changed : 1, viaAgent : 1, leased : 1;   // generation changed since loaded; agent sent the read to the disk; READ asks for a lease
+  u32 drained : 1;                             // a drain began after its question arrived
+  u32 marked : 1, toRead : 1, left : 1;        // ring: mark in memory; the drain has yet to read it; agent remembers that it holds more
+  u16 got : 4, ticket : 4;                     // bytes read; ticket not yet pushed
+  u16 wordChanged : 1, ticketStale : 1;        // the open word changed since it was loaded; the agent has closed that number
+  u16 entries : 2, bumping : 1, spare : 3;     // in the ring; the agent has changed the generation for this rank's question
+  Entry ring[RING_MAX];
+  u16 spare2;
 };
 struct State {
-  Rank r[MAXR];
-  u8 slow[MAXB], fl[MAXS];             // what a read sees now (page cache)
-  u16 slowp[MAXB], flp[MAXS];          // set of values stable storage may hold
-  u8 map[MAXB], jmap[MAXB], snap[MAXB];// extent map (= journal replayed to its end), durable map, map of the barrier under way
-  u8 pool;                             // operations not yet begun, shared by all ranks
-  u8 bph;                              // barrier: 0 none, 1 snapshot taken, 2 flash synced, 3 slow synced
-  u8 asked;                            // some rank asked the agent that bytes survive power loss
-  u8 bit, abn, ab[2];                  // granule bit as memory shows it; store buffer of the agent
-  u8 alive, epoch, akills, rkills, freezes;
-  u8 ck, cb, cs, cph, cval, cc;        // copy: 0 none 1 fetch 2 write-back; block, slot, phase, value, cancelled
-  u8 gk, gt, gv;                       // write of a killed agent that may still land: 1 slow, 2 flash; target; value
-  u8 next[MAXB], done[MAXB], dead[MAXB], pdead[MAXB]; u8 prev[MAXB][4]; // monitors
+  u8 slow[BLOCKS_MAX], flash[PLACES_MAX];      // what a read sees now (page cache)
+  u8 map[BLOCKS_MAX], durable[BLOCKS_MAX], snapshot[BLOCKS_MAX]; // extent map (= journal replayed to its end); durable; of the barrier under way
+  u16 slowMay[BLOCKS_MAX], flashMay[PLACES_MAX];                 // set of values stable storage may hold
+  PerBlock next, done, dead, powerDead;
+      u16 before[BLOCKS_MAX];  // monitors: next n; completed or seen; superseded; the same after power loss; done when n began
+  u32 pool : 3;                                // operations not yet begun, shared by all ranks
+  u32 barrier : 2, asked
+      : 1;                  // 0 none, 1 snapshot taken, 2 flash synced, 3 slow synced; some rank asked that bytes survive power loss
+  u32 bit : 1, stores : 2, store0 : 3, store1 : 3; // granule bit as memory shows it; the agent's store buffer
+  u32 alive : 1, epoch : 1, agentKills : 1, rankKills : 1, freezes : 1;
+  u32 copy : 2, copyBlock : 1, copyPlace : 2, copyPhase : 2, copyValue : 4, cancelled : 1; // 0 none 1 fetch 2 write-back
+  u32 late : 2, lateTarget : 2, lateValue : 4; // write of a killed agent that may still land: 1 slow 2 flash
+  u32 open : 2, opened : 1;                    // open word in memory; the agent counts entries of its number
+  u32 closing : 2, draining : 2;               // 1 closing 2 adopting; drain: 1 the last ticket is noted, 2 marks are cleared
+  u32 bumping : 2;                             // the generation is changed, the map not yet, for: 1 a rank, 2 a fetch, 3 an entry
+  u32 ticket : 4, bound : 4, spare : 7;        // last ticket taken; tickets that the drain under way takes
+  Rank r[RANKS_MAX];
 };
+static_assert(sizeof(Rank) == 20 || sizeof(Rank) == 16, "no padding");
 const u8 DIRTY = 0x10;
-static int slotOf(u8 m) { return (m & 0xf) - 1; }
+enum OpenWord { CLOSED, OPEN, CLOSING };
+enum AgentStore { BIT_CLEAR, BIT_SET, BUMP, WORD_CLOSED, WORD_OPEN, WORD_CLOSING };
+enum RankStore { SLOT_FREE, SLOT_CHEAP, RING_HEAD };
+enum Copy { NO_COPY, FETCH, WRITE_BACK };
+enum Bumping { NO_BUMP, FOR_RANK, FOR_FETCH, FOR_ENTRY };
+static int placeOf(u8 extent) { return (extent & 0xf) - 1; }
 
-struct Variant {                       // each true is one deviation from the specification
-  const char *name, *what, *in;        // in: the configurations it is run in
-  std::function<void(Variant&)> set;
-  bool noFenceRank=0, noFenceAgent=0, slotKept=0, waitDead=0, noLift=0, noBarrier=0, recInMemory=0, reuseSuperseded=0, reuseClean=0, reuseEarly=0,
-    clearOnClean=0, clearEarly=0, dropUnsynced=0, directIgnoresWb=0, wbIgnoresDirect=0, commitIgnoresDirect=0, commitTwice=0, ghostIgnored=0,
-    fetchIgnoresDead=0, quarantineEnds=0, keepCleanPower=0, noCancel=0, cleanDespite=0, noAdopt=0, oldFiles=0, deadAgentSlow=0,
-    dropFirst=0, noReadLease=0, inplace=0, ipDeadIgnored=0, ipDuringCopy=0, ipClean=0, ipDeadNever=0, slabReclaimed=0, fetchIgnoresDirect=0, readNoSlot=0, readNoLease=0, commitBeforeSlots=0, bitAfterCommit=0,
-    slowOfDirty=0, slowInDirect=0, slowFromDead=0, slowInCopy=0, keptUnderSlow=0, liftKeepsClean=0, liftCounts=0, askedUnsynced=0, waitSlot=0, waitLease=0, waitReader=0;
+// ---- rows and variants
+
+struct Row {                                   // a configuration
+  const char *name, *what;
+  int ranks = 2, blocks = 1, places = 1, ops = 4, writes = 3;
+  bool direct = true, absorb = true, read = true, sync = false, wide = false, leases = true; // operations; leases: reads may ask for one
+  bool fetch = true, writeBack = true, evict = true, clear = true, storeBuffers = false;
+  int rankKills = 0, agentKills = 0, freezes = 0;
+  bool readOnly = false, sooner = false, syncAsked = false;  // clean extents survive power loss; clean bytes read from the disks; see asked1
+  bool ring = false, openAtFirst = false;
+  bool slabsAhead = false;                     // ranks get slabs before they write
+  int ringEntries = RING_MAX;
 };
-struct Config { const char *name, *what; int nr, nb, nslot, ops, maxw; bool wd, wa, rd, fs, wide, fetch, wb, evict, clear, tso; int rk, ak; bool keepClean = false, sooner = false, ask = false; int freezes = 0; };
+enum Deviation {
+  NO_FENCE_RANK, NO_FENCE_AGENT, NO_WAIT, REDO, BIT_AFTER_COMMIT, SLOT_KEPT, NO_VALIDATE_READ, NO_GEN_READ,
+  GENERATION_FIRST, GENERATION_LATE, BUMP_EARLY, DISK_NO_BUMP, DIRECT_NO_BUMP, READ_NO_LEASE, LEASED_SOONER,
+  WAIT_DEAD, NEVER_LIFTED, APPEND_ONLY, RECORD_IN_MEMORY, REUSE_SUPERSEDED, REUSE_CLEAN, REUSE_EARLY,
+  CLEAR_ON_CLEAN, CLEAR_EARLY, DROP_UNSYNCED, DROP_FIRST, DIRECT_IN_WRITEBACK, WRITEBACK_IN_DIRECT,
+  COMMIT_IN_DIRECT, FETCH_IN_DIRECT, FETCH_CHEAP, FETCH_DEAD, FETCH_NOT_CANCELLED, CLEAN_DESPITE, NO_READ_LEASE,
+  COMMIT_TWICE, LATE_WRITEBACK, QUARANTINE_ENDS, SLAB_RECLAIMED, NO_ADOPTION, OLD_FILES, SLOW_WHILE_DOWN,
+  KEEP_CLEAN, SLOW_OF_DIRTY, SLOW_IN_DIRECT, SLOW_FROM_DEAD, SLOW_IN_COPY, LIFT_KEEPS_CLEAN, LIFT_COUNTS,
+  ASKED_UNSYNCED, WAIT_SLOT, WAIT_LEASE, WAIT_READER, IN_PLACE, IN_PLACE_NEVER, IN_PLACE_DEAD, IN_PLACE_CLEAN,
+  IN_PLACE_COPIED, NO_TICKET, NO_TICKET_BOUND, NO_DRAIN_READ, NO_DRAIN_COMMIT, NO_DRAIN_SYNC, NO_DRAIN_DEATH,
+  OPEN_DIRECT, OPEN_CLEAR, OPEN_LEASE, OPEN_FETCH, OPEN_UNDER_LEASE, OPEN_UNDER_FETCH, RING_NO_VALIDATE, STALE_OK,
+  RING_NO_FENCE, CLOSE_NO_FENCE, MARK_FIRST, FORGET_LEFT, BOUND_LATE, TAIL_FIRST, DRAIN_TWICE, ADOPT_FORGETS_RING,
+  ADOPT_NO_CLOSE, CLOSED_AT_ONCE, DEVIATIONS };
+struct Variant { const char *name, *what, *rows; std::vector<Deviation> deviations; };
 
-static Config C; static Variant V;
-static const char *viol;               // set by a step that breaks an invariant
-static int violAt;                     // the step that did
+static Row C;
+static std::bitset<DEVIATIONS> deviations;     // of the variant that is searched
+static bool dev(Deviation d) { return deviations[d]; }
 
-struct Label { u8 act, arg; };
-static const char *ACT[] = {"start", "begin direct write", "begin absorbed write", "begin read", "begin fsync", "publish slot", "store buffer of rank drains",
-  "bit clear: go to disk", "bit set: ask agent", "write lands on slow file", "return, clear slot", "agent grants direct write", "direct write lands on slow file", "agent appends drop", "agent ends direct write, returns",
-  "agent grants slab", "no space: go to disk", "write lands on flash", "agent sets bit (commit)", "agent appends commit", "agent answers commit, returns",
-  "read: bit clear", "read: bit set", "read slow file, returns", "agent answers read: disk", "agent leases flash to read", "read flash, returns",
-  "fsync: bit clear", "fsync: bit set", "kernel fsync, returns", "KILL rank", "write of dead rank lands (slow)", "write of dead rank lands (flash)", "KILL agent", "agent restarts and adopts",
-  "write of dead agent lands (slow)", "write of dead agent lands (flash)", "store buffer of agent drains", "agent sets bit (fetch)", "fetch: starts", "fetch: has read slow file", "fetch: flash written", "fetch: published", "fetch: discarded",
-  "write-back: starts, has read flash", "write-back: lands on slow file", "write-back: marked clean", "write-back: not counted", "evict: drop appended", "agent clears bit", "barrier: snapshot", "barrier: flash synced", "barrier: slow synced",
-  "barrier: durable", "kernel flushes journal early", "agent grants overwrite in place", "overwrite in place lands", "overwrite in place returns", "agent gone: reads slow file", "nothing of dead rank can land: quarantine lifted", "agent answers read of clean bytes: disk", "FREEZE rank", "agent refuses commit: go to disk"};
-enum { LSTART, LBD, LBA, LBR, LBF, LPUB, LRDRAIN, LCLR, LSETB, LSLOW, LRET, LGRANT, LDLAND, LDROP, LDEND, LSLAB, LNOSP, LFLASH, LCBIT, LCAPP, LCANS,
-  LRCLR, LRSET, LRSLOW, LRDISK, LRFL, LRFLR, LFCLR, LFSET, LFK, LKR, LGRS, LGRF, LKA, LREST, LGAS, LGAF, LADRAIN, LFBIT, LFST, LFRD, LFWR, LFPUB, LFDIS,
-  LWST, LWLAND, LWCLEAN, LWNOT, LEVICT, LCLRBIT, LB1, LB2, LB3, LB4, LJF, LIG, LIL, LIR, LDAS, LLIFT, LRSOON, LFRZ, LREF };
+// ---- steps
 
-static std::vector<std::pair<State, Label>> out;
-static void emit(const State &s, int act, int arg) { if (viol && violAt < 0) violAt = out.size(); out.push_back({s, {(u8)act, (u8)arg}}); }
+#define STEPS(X) \
+  X(BEGIN_WRITE, "begins a direct write of blocks") X(BEGIN_ABSORB, "begins an absorbed write of block mask") \
+  X(BEGIN_READ, "begins a read, loads the generation, block mask") X(BEGIN_SYNC, "begins fsync") \
+  X(PUBLISH, "publishes its slot") X(RANK_STORE, "store leaves its buffer") \
+  X(LOOK_CLEAR, "bit clear: goes to the disk") X(LOOK_SET, "bit set: asks") \
+  X(WRITE_LANDS, "write lands on the slow file") X(WRITE_RETURNS, "frees its slot, returns") \
+  X(WRITE_AGAIN, "generation changed: writes again") X(GRANT, "is granted a direct write") \
+  X(LEASED_LANDS, "direct write lands on the slow file") X(DROP, "agent appends drop for it") \
+  X(DONE, "direct write ends, returns") X(SLAB, "gets a slab") X(NO_SPACE, "gets no space: goes to the disk") \
+  X(FLASH_LANDS, "write lands on flash") X(WORD_IS_OPEN, "word open: takes a ticket") \
+  X(WORD_IS_CLOSED, "word closed or ring full: asks to commit") X(PUSH, "pushes to its ring") \
+  X(MARKS, "marks its ring") X(STILL_OPEN, "word unchanged: returns") X(NOT_OPEN, "word changed: asks to commit") \
+  X(SETS_BIT, "agent sets the bit (commit)") X(BUMPS, "agent changes the generation") \
+  X(APPENDS, "agent appends its commit") X(ANSWERS, "commit answered, returns") \
+  X(OPENS, "commit answered, granule opened, returns") X(REFUSES, "commit refused: goes to the disk") \
+  X(READ_SLOW, "reads the slow file") X(READ_VALID, "generation unchanged: returns") \
+  X(READ_CHANGED, "generation changed: asks") X(LOADS, "loads the generation, asks READ") \
+  X(LOADS_LEASED, "asks READ with a lease") X(TO_DISK, "is told: disk") \
+  X(TO_DISK_SOONER, "is told: disk (clean bytes)") X(SLOW_LEASE, "is given a lease to read the disk") \
+  X(SLOW_RETURNS, "reads the slow file under the lease, returns") X(FLASH_LEASE, "is given a lease to read flash") \
+  X(FLASH_RETURNS, "reads flash, returns") X(SYNC_CLEAR, "fsync: bit clear") X(SYNC_SET, "fsync: bit set, asks") \
+  X(SYNC_KERNEL, "kernel fsync, returns") X(IN_PLACE_GRANT, "may overwrite in place, or not") \
+  X(IN_PLACE_LANDS, "overwrite in place lands") X(IN_PLACE_RETURNS, "overwrite in place returns") \
+  X(DOWN_SLOW, "agent gone: goes to the slow file") X(KILL_RANK, "is KILLED") \
+  X(DEAD_SLOW, "dead: write lands on the slow file") X(DEAD_FLASH, "dead: write lands on flash") \
+  X(FREEZE, "is FROZEN") X(LIFT, "nothing of it can land: quarantine lifted") X(CLOSE, "agent closes the granule") \
+  X(DRAIN, "agent begins a drain: notes the last ticket") X(CLEAR_MARKS, "agent clears the marks of rings") \
+  X(DRAIN_CLOSED, "agent begins the drain of a close") X(READ_RING, "agent reads its ring") \
+  X(APPLY, "agent applies its entry") X(TAIL, "agent stores its ring's tail") X(KILL_AGENT, "agent is KILLED") \
+  X(RESTART, "agent restarts and adopts") X(LATE_SLOW, "write of the dead agent lands on the slow file") \
+  X(LATE_FLASH, "write of the dead agent lands on flash") X(AGENT_STORE, "store leaves the agent's buffer") \
+  X(FETCH_BIT, "agent sets the bit (fetch)") X(FETCH_BEGINS, "fetch begins, block") \
+  X(FETCH_READ, "fetch has read the slow file, block") X(FETCH_WRITTEN, "fetch has written flash") \
+  X(FETCH_PUBLISHED, "fetch published") X(FETCH_DISCARDED, "fetch thrown away") \
+  X(BACK_BEGINS, "write-back begins, has read flash, block") \
+  X(BACK_LANDS, "write-back lands on the slow file, block") X(BACK_CLEAN, "write-back: marked clean") \
+  X(BACK_NOT, "write-back does not count") X(EVICT, "agent evicts block") X(CLEARS_BIT, "agent clears the bit") \
+  X(BARRIER1, "barrier: snapshot") X(BARRIER2, "barrier: flash synced") X(BARRIER3, "barrier: slow synced") \
+  X(BARRIER4, "barrier: durable") X(EARLY, "kernel writes the journal early")
+enum Step : u8 {
+#define X(name, text) name,
+STEPS(X)
+#undef X
+};
+static const char *STEP_TEXT[] = {
+#define X(name, text) text,
+STEPS(X)
+#undef X
+};
+const u8 AGENT = 0xf, NONE = 0xff;
+struct Label { u8 step, who, value; };
 
-// ---- stores through buffers
-static void storeSlot(Rank &k, u8 v) { if (C.tso) k.sb[k.sbn++] = v; else k.slot = v; }
-static void storeBit(State &s, u8 v) { if (C.tso) s.ab[s.abn++] = v; else s.bit = v; }
-static u8 agentBit(const State &s) { return s.abn ? s.ab[s.abn - 1] : s.bit; }
+static const char *violated;                   // set by a step that breaks an invariant
+static int violatedAt;                         // that step's index in `successors`
+static std::vector<std::pair<State, Label>> successors;
+static void emit(const State &s, Step step, int who, int value = NONE) {
+  if (violated && violatedAt < 0) violatedAt = successors.size();
+  successors.push_back({s, {step, (u8)who, (u8)value}});
+}
+
+// ---- stores, through buffers in rows with store buffers
+
+static bool hasGeneration(u8 pc) { return pc == R_LOOK || pc == R_SLOW || pc == R_VALIDATE || pc == R_ASK || (dev(REDO)
+    && (pc == W_IO || pc == W_FREE)); }
+static bool hasNumber(u8 pc) { return pc == A_PUSH || pc == A_MARK || pc == A_VALIDATE; }
+static void agentStoreLands(State &s, int store) {
+  switch (store) {
+  case BIT_CLEAR: case BIT_SET: s.bit = store == BIT_SET; break;
+  case BUMP: for (int i = 0; i < C.ranks; i++) if (hasGeneration(s.r[i].pc)) s.r[i].changed = 1; break;
+  default: s.open = store - WORD_CLOSED;
+      if (s.open != OPEN) for (int i = 0; i < C.ranks; i++) if (hasNumber(s.r[i].pc)) s.r[i].wordChanged = 1;
+  }
+}
+static bool agentHasRoom(const State &s) { return s.stores < STORES_MAX; }
+static void agentStore(State &s, AgentStore store) {
+  if (!C.storeBuffers) agentStoreLands(s, store);
+  else { if (s.stores) s.store1 = store; else s.store0 = store; s.stores++; }
+}
+static void agentStoreLeaves(State &s) { int store = s.store0; s.store0 = s.store1; s.store1 = 0; s.stores--; agentStoreLands(s, store); }
+static bool agentBit(const State &s) {         // as the agent itself sees it
+  if (s.stores > 1 && s.store1 <= BIT_SET) return s.store1 == BIT_SET;
+  if (s.stores > 0 && s.store0 <= BIT_SET) return s.store0 == BIT_SET;
+  return s.bit;
+}
+static int agentWord(const State &s) {
+  if (s.stores > 1 && s.store1 >= WORD_CLOSED) return s.store1 - WORD_CLOSED;
+  if (s.stores > 0 && s.store0 >= WORD_CLOSED) return s.store0 - WORD_CLOSED;
+  return s.open;
+}
+static void rankStoreLands(Rank &k, int store) {
+  if (store != RING_HEAD) { k.slot = store; return; }
+  for (int j = 0; j < k.entries; j++) if (!k.ring[j].visible) { k.ring[j].visible = 1; return; }
+}
+static bool rankHasRoom(const Rank &k) { return k.stores < STORES_MAX; }
+static void rankStore(Rank &k, RankStore store) {
+  if (!C.storeBuffers) rankStoreLands(k, store);
+  else { if (k.stores) k.store1 = store; else k.store0 = store; k.stores++; }
+}
+static void rankStoreLeaves(Rank &k) { int store = k.store0; k.store0 = k.store1; k.store1 = 0; k.stores--; rankStoreLands(k, store); }
 
 // ---- monitors
+
+static int before(const State &s, int b, int n) { return s.before[b] >> 4 * n & 15; }
 static void completeWrite(State &s, Rank &k) {
-  for (int b = 0; b < C.nb; b++) if (k.mask >> b & 1) { s.done[b] |= 1 << k.val[b]; s.dead[b] |= s.prev[b][k.val[b]]; k.val[b] = 0; }
+  for (int b = 0; b < C.blocks; b++) if (k.mask >> b & 1) { s.done.add(b, 1 << k.value[b]); s.dead.add(b, before(s, b, k.value[b]));
+      k.value.set(b, 0); }
   k.mask = 0; k.pc = IDLE;
 }
 static void returnRead(State &s, Rank &k, u8 v) {
-  int b = k.mask == 1 ? 0 : 1;
-  if (v == GARBAGE || v / 4 != b) viol = "I1 read returns bytes never written to this block";
-  else if (k.rdead >> (v & 3) & 1) viol = s.akills ? "I2 read older than an acknowledged write (agent was killed)" : "I1 read older than a completed write";
-  else { s.dead[b] |= s.prev[b][v & 3] | (k.rdone & ~(1 << (v & 3))); s.done[b] |= 1 << (v & 3); } // seen: it has taken effect
-  k.rdead = k.rdone = 0; k.mask = 0; k.pc = IDLE;
+  int b = k.mask == 1 ? 0 : 1, n = v & 3;
+  if (v == GARBAGE || v / 4 != b) violated = "I1 read returns bytes never written to this block";
+  else if (k.deadAtStart >> n & 1) violated = s.agentKills
+      ? "I2 read older than an acknowledged write (agent was killed)" : "I1 read older than a completed write";
+  else { s.dead.add(b, before(s, b, n) | (k.doneAtStart & ~(1 << n))); s.done.add(b, 1 << n); } // seen: it has taken effect
+  k.deadAtStart = k.doneAtStart = 0; k.mask = 0; k.pc = IDLE;
 }
-static bool powerOk(const State &s, int b, u16 set) { for (int v = 0; v <= GARBAGE; v++) if (set >> v & 1) if (v == GARBAGE || v / 4 != b || (s.pdead[b] >> (v & 3) & 1)) return false; return true; }
-static const char *powerFail(const State &s) {
-  for (int b = 0; b < C.nb; b++) {
-    u8 m = s.jmap[b];
-    if (!m) { if (!powerOk(s, b, s.slowp[b])) return "I3 after power failure the slow file holds less than fsync acknowledged"; }
-    else if (m & DIRTY) { if (!powerOk(s, b, s.flp[slotOf(m)])) return "I3 after power failure flash holds less than fsync acknowledged, or other bytes"; }
-    else if (!V.keepCleanPower && !C.keepClean) { if (!powerOk(s, b, s.slowp[b])) return "I3 after power failure the slow file behind a clean extent is older than fsync acknowledged"; }
-    else if (s.flp[slotOf(m)] != s.slowp[b] || (s.slowp[b] & (s.slowp[b] - 1)) || !powerOk(s, b, s.slowp[b])) return "I3 after power failure a clean extent differs from the slow file";
+static bool survives(const State &s, int b, u16 values) {
+  for (int v = 0; v <= GARBAGE; v++) if (values >> v & 1) if (v == GARBAGE || v / 4 != b || (s.powerDead[b] >> (v & 3) & 1)) return false;
+  return true;
+}
+static const char *powerFailure(const State &s) {
+  for (int b = 0; b < C.blocks; b++) {
+    u8 extent = s.durable[b];
+    if (!extent) { if (!survives(s, b, s.slowMay[b])) return "I3 after power failure the slow file holds less than fsync acknowledged"; }
+    else if (extent & DIRTY) { if (!survives(s, b, s.flashMay[placeOf(extent)])) return "I3 after power failure flash holds less than fsync acknowledged, or other bytes"; }
+    else if (!dev(KEEP_CLEAN) && !C.readOnly) {
+        if (!survives(s, b, s.slowMay[b])) return "I3 after power failure the slow file behind a clean extent is older than fsync acknowledged"; }
+    else if (s.flashMay[placeOf(extent)] != s.slowMay[b] || (s.slowMay[b] & (s.slowMay[b] - 1)) || !survives(s, b, s.slowMay[b]))
+      return "I3 after power failure a clean extent differs from the slow file";
   }
   return nullptr;
 }
 
 // ---- flash space
-static bool blocks(const State &s, u8 jm, int b, int sl) {        // does a durable record still name this slot?
-  if (!jm || slotOf(jm) != sl || V.reuseEarly) return false;
-  if (V.reuseSuperseded && s.map[b] && slotOf(s.map[b]) != sl) return false;
-  if (V.reuseClean && !(jm & DIRTY)) return false;
+
+static bool recordNames(const State &s, u8 extent, int b, int place) { // does a durable record still name this place?
+  if (!extent || placeOf(extent) != place || dev(REUSE_EARLY)) return false;
+  if (dev(REUSE_SUPERSEDED) && s.map[b] && placeOf(s.map[b]) != place) return false;
+  if (dev(REUSE_CLEAN) && !(extent & DIRTY)) return false;
   return true;
 }
-static bool canAlloc(const State &s, int sl) {
-  if (!V.oldFiles && sl / C.nslot != s.epoch) return false;
-  if (V.oldFiles && sl >= C.nslot) return false;
-  for (int b = 0; b < C.nb; b++) {
-    if (s.map[b] && slotOf(s.map[b]) == sl) return false;
-    if (blocks(s, s.jmap[b], b, sl) || (s.bph && blocks(s, s.snap[b], b, sl))) return false;
+static bool isFree(const State &s, int place) {
+  if (dev(OLD_FILES) ? place >= C.places : place / C.places != s.epoch) return false;
+  for (int b = 0; b < C.blocks; b++) {
+    if (s.map[b] && placeOf(s.map[b]) == place) return false;
+    if (recordNames(s, s.durable[b], b, place) || (s.barrier && recordNames(s, s.snapshot[b], b, place))) return false;
   }
-  if (s.ck && s.cs == sl) return false;
-  for (int i = 0; i < C.nr; i++) { const Rank &k = s.r[i];
+  if (s.copy && s.copyPlace == place) return false;
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
+    for (int j = 0; j < k.entries; j++) if (k.ring[j].place == place + 1) return false;
     if (!k.known) continue;
-    if (k.slab == sl + 1 && !(V.slabReclaimed && !k.alive)) return false;
-    if (k.ip == sl + 1) return false;
-    if (k.rl == sl + 1 && k.alive && !V.noReadLease) return false; }
+    if (k.slab == place + 1 && !(dev(SLAB_RECLAIMED) && !k.alive)) return false;
+    if (k.inPlace == place + 1) return false;
+    if (k.flash == place + 1 && k.alive && !dev(NO_READ_LEASE)) return false; }
   return true;
 }
-static void checkAlloc(const State &s, int sl) {
-  for (int i = 0; i < C.nr; i++) { const Rank &k = s.r[i];
-    if (k.pc == A_IO && k.slab == sl + 1) viol = "I4 flash space given away while a write of its old holder may land";
-    if (k.pc == A_COMMIT && k.slab == sl + 1 && k.alive && !k.jdone) viol = "I4 flash space given away while its holder awaits commit";
-    if (k.pc == I_IO && k.ip == sl + 1) viol = "I4 flash space given away while an overwrite in place may land";
-    if (k.pc == R_FLASH && k.rl == sl + 1 && k.alive) viol = "I4 flash space given away while a reader holds it"; }
-  if (s.gk == 2 && s.gt == sl) viol = "I4 flash space given away while a write of the dead agent may land";
+static int placesOfEpochs() { return C.agentKills ? 2 * C.places : C.places; }
+static void checkGivenAway(const State &s, int place) {
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
+    bool waits = k.pc == A_COMMIT || k.pc == A_LOOK || hasNumber(k.pc);
+    if (k.pc == A_IO && k.slab == place + 1) violated = "I4 flash space given away while a write of its old holder may land";
+    if (waits && k.slab == place + 1 && k.alive && !k.journaled) violated = "I4 flash space given away while its holder awaits commit";
+    if (k.pc == P_IO && k.inPlace == place + 1) violated = "I4 flash space given away while an overwrite in place may land";
+    if (k.pc == R_FLASH && k.flash == place + 1 && k.alive) violated = "I4 flash space given away while a reader holds it"; }
+  if (s.late == 2 && s.lateTarget == place) violated = "I4 flash space given away while a write of the dead agent may land";
 }
 
-// ---- agent's view of leases
-static bool deadMayWrite(const State &s, int b) { for (int i = 0; i < C.nr; i++) { const Rank &k = s.r[i]; if (!k.alive && (k.slot || (k.known && (k.ws >> b & 1)))) return true; } return false; }
-static bool liveDirect(const State &s, int b, int except) { for (int i = 0; i < C.nr; i++) if (i != except && s.r[i].alive && s.r[i].known && (s.r[i].ws >> b & 1)) return true; return false; }
-static bool slowReader(const State &s, int b) { for (int i = 0; i < C.nr; i++) { const Rank &k = s.r[i]; if (k.alive && k.known && k.rs && k.mask == 1 << b) return true; } return false; }
-static bool anyDirect(const State &s, int b) { for (int i = 0; i < C.nr; i++) if (s.r[i].known && (s.r[i].ws >> b & 1)) return true; return false; }
-static bool slotsClear(const State &s, int except, bool dead) { for (int i = 0; i < C.nr; i++) if (i != except && s.r[i].slot && (s.r[i].alive || dead)) return false; return true; }
+// ---- what the agent sees of ranks
 
-static void slowWrite(State &s, int b, u8 v) { s.slow[b] = v; if (C.fs || C.keepClean) s.slowp[b] |= 1 << v; }
-static void flashWrite(State &s, int sl, u8 v) { s.fl[sl] = v; if (C.fs || C.keepClean) s.flp[sl] |= 1 << v; }
+static bool deadMayWrite(const State &s, int b) {
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i]; if (!k.alive && (k.slot || (k.known && (k.direct >> b & 1)))) return true; }
+  return false;
+}
+static bool livingDirect(const State &s, int b, int except) {
+  for (int i = 0; i < C.ranks; i++) if (i != except && s.r[i].alive && s.r[i].known && (s.r[i].direct >> b & 1)) return true;
+  return false;
+}
+static bool anyDirect(const State &s, int b) {
+  for (int i = 0; i < C.ranks; i++) if (s.r[i].known && (s.r[i].direct >> b & 1)) return true;
+  return false;
+}
+static bool slowReader(const State &s, int b) {
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i]; if (k.alive && k.known && k.slow && k.mask == 1 << b) return true; }
+  return false;
+}
+static bool noCheapWriter(const State &s, int except, bool living, bool dead) {
+  for (int i = 0; i < C.ranks; i++) if (i != except && s.r[i].slot && (s.r[i].alive ? living : dead)) return false;
+  return true;
+}
+static bool lateAt(const State &s, int b) { return !dev(LATE_WRITEBACK) && s.late == 1 && s.lateTarget == b; }
+static bool wordClosed(const State &s) { return !s.opened; }
+static bool drainedFor(const Rank &k, Deviation without) { return !C.ring || k.drained || dev(without); }
 
+// The agent does one thing at a time: it serves nobody between the change of a generation and that of the map, within a close, and
+// within a drain.
+static bool agentIsFree(const State &s) { return s.alive && !s.bumping && !s.closing && !s.draining; }
+// The agent changes the generation, and then the map. True: it may change the map now; `next` is the state in which it does.
+static bool afterBump(const State &s, State &next, Bumping why, int rank = 0) {
+  if (dev(DISK_NO_BUMP)) return true;
+  if (!C.storeBuffers) { agentStoreLands(next, BUMP); return true; }
+  if (s.bumping) { next.bumping = NO_BUMP; next.r[rank].bumping = 0; return !s.stores || dev(NO_FENCE_AGENT); }
+  if (!agentHasRoom(s)) return false;
+  State n = s; n.bumping = why; if (why == FOR_RANK) n.r[rank].bumping = 1;
+  agentStore(n, BUMP); emit(n, BUMPS, AGENT);
+  return false;
+}
+
+static void writeSlow(State &s, int b, u8 v) { s.slow[b] = v; if (C.sync || C.readOnly) s.slowMay[b] |= 1 << v; }
+static void writeFlash(State &s, int place, u8 v) { s.flash[place] = v; if (C.sync || C.readOnly) s.flashMay[place] |= 1 << v; }
+static void writesLand(State &s, const Rank &k) {
+  for (int b = 0; b < C.blocks; b++) if (k.mask >> b & 1) writeSlow(s, b, b * 4 + k.value[b]);
+}
+
+// ---- rings
+
+static bool asking(u8 pc) { return pc == R_ASK || pc == F_ASK || pc == A_COMMIT; }
+static void removeEntry(Rank &k, int at) {
+  for (int j = at; j + 1 < RING_MAX; j++) k.ring[j] = k.ring[j + 1];
+  memset(&k.ring[RING_MAX - 1], 0, sizeof(Entry)); k.entries--;
+}
+static void allStale(State &s) {               // the number that was open counts no more
+  for (int i = 0; i < C.ranks; i++) { Rank &k = s.r[i];
+    for (int j = 0; j < k.entries; j++) k.ring[j].stale = 1;
+    if (k.pc == A_PUSH) k.ticketStale = 1; }
+}
+// Ends the drain under way if all its rings are read, what counts is applied and the tails are stored.
+static void endDrain(State &s) {
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
+    if (k.toRead) return;
+    for (int j = 0; j < k.entries; j++) if (k.ring[j].collected) return; }
+  s.draining = 0; s.bound = 0;
+  if (!s.closing) return;
+  s.closing = 0; s.opened = 0; allStale(s);
+  if (agentWord(s) != CLOSED) agentStore(s, WORD_CLOSED);
+}
+static void noteTicket(State &s) { s.bound = s.ticket; }
+static void takeMarks(State &s) {              // a new agent reads every ring
+  for (int i = 0; i < C.ranks; i++) { Rank &k = s.r[i]; k.toRead = s.closing == 2 || k.marked || k.left; k.marked = k.left = 0; }
+}
+static void beginDrain(State &s) {
+  s.draining = 1; if (dev(BOUND_LATE)) takeMarks(s); else noteTicket(s);
+  for (int i = 0; i < C.ranks; i++) if (asking(s.r[i].pc)) s.r[i].drained = 1;
+}
+static void scanBegins(State &s) { s.draining = 2; if (dev(BOUND_LATE)) noteTicket(s); else takeMarks(s); endDrain(s); }
+static void readRing(State &s, Rank &k) {
+  k.toRead = 0;
+  for (int j = 0; j < k.entries && k.ring[j].visible; j++) {
+    if (k.ring[j].ticket > s.bound && !dev(NO_TICKET_BOUND) && s.closing != 2) { k.left = !dev(FORGET_LEFT); break; } // a ring is in order
+    k.ring[j].collected = 1;
+  }
+}
+static bool toApply(const Entry &e) { return e.collected && !e.applied && (!e.stale || dev(STALE_OK)); }
+static void apply(State &n, Rank &k, Entry &e) {
+  n.map[e.block] = e.place | DIRTY; if (n.copy == FETCH && n.copyBlock == e.block) n.cancelled = 1;
+  e.applied = 1; if (e.pending) k.journaled = 1;
+}
+static void drainSteps(const State &s) {
+  State n;
+  if (!s.draining) {
+    if (s.closing) { if ((!s.stores || dev(CLOSE_NO_FENCE)) && agentHasRoom(s)) { n = s; beginDrain(n); emit(n, DRAIN_CLOSED, AGENT);
+        } return; }
+    if (!agentIsFree(s)) return;
+    bool wanted = false;
+    for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i]; wanted |= k.marked || k.left || (k.alive && asking(k.pc) && !k.drained); }
+    if (wanted) { n = s; beginDrain(n); emit(n, DRAIN, AGENT); }
+    if (agentWord(s) == OPEN && s.opened && agentHasRoom(s)) { n = s; n.closing = 1;
+        agentStore(n, dev(CLOSED_AT_ONCE) ? WORD_CLOSED : WORD_CLOSING); emit(n, CLOSE, AGENT); }
+    return;
+  }
+  if (s.draining == 1) {
+    bool marked = false; for (int i = 0; i < C.ranks; i++) marked |= s.r[i].marked;
+    if (marked && s.stores) return;             // to clear a mark is a fence
+    n = s; scanBegins(n); emit(n, CLEAR_MARKS, AGENT); return;
+  }
+  bool read = false;
+  for (int i = 0; i < C.ranks; i++) if (s.r[i].toRead) { read = true; n = s; readRing(n, n.r[i]); endDrain(n); emit(n, READ_RING, i); }
+  if (read) return;
+  int rank = -1, at = 0;                       // of the entry with the least ticket
+  for (int i = 0; i < C.ranks; i++) for (int j = 0; j < s.r[i].entries; j++) { const Entry &e = s.r[i].ring[j];
+    if (!toApply(e)) continue;
+    if (dev(NO_TICKET)) { n = s;
+        if (j == 0 || !toApply(s.r[i].ring[j - 1])) if (afterBump(s, n, FOR_ENTRY)) { apply(n, n.r[i], n.r[i].ring[j]); emit(n, APPLY, i);
+        } rank = i; continue; }
+    if (rank < 0 || e.ticket < s.r[rank].ring[at].ticket) { rank = i; at = j; } }
+  if (rank >= 0) {
+    if (dev(NO_TICKET)) return;
+    n = s; if (afterBump(s, n, FOR_ENTRY)) { apply(n, n.r[rank], n.r[rank].ring[at]); emit(n, APPLY, rank); }
+    return;
+  }
+  for (int i = 0; i < C.ranks; i++) { bool any = false; for (int j = 0; j < s.r[i].entries; j++) any |= s.r[i].ring[j].collected;
+    if (!any) continue;
+    n = s; Rank &k = n.r[i]; for (int j = k.entries; j--; ) if (k.ring[j].collected) removeEntry(k, j);
+    endDrain(n); emit(n, TAIL, i); }
+}
+
+// ---- what ranks do
+
+static int blockOf(const Rank &k) { return k.mask == 2 ? 1 : 0; }
 static bool startWrite(State &s, Rank &k, int mask) {
-  for (int b = 0; b < C.nb; b++) if ((mask >> b & 1) && s.next[b] > C.maxw) return false;
-  for (int b = 0; b < C.nb; b++) if (mask >> b & 1) { k.val[b] = s.next[b]; s.prev[b][k.val[b]] = s.done[b]; s.next[b]++; }
+  for (int b = 0; b < C.blocks; b++) if ((mask >> b & 1) && s.next[b] > C.writes) return false;
+  for (int b = 0; b < C.blocks; b++) if (mask >> b & 1) { int n = s.next[b];
+    k.value.set(b, n); s.before[b] |= s.done[b] << 4 * n; s.next.set(b, n + 1); }
   k.mask = mask; return true;
 }
-
-static void rankSteps(const State &s, int i) {
-  const Rank &k = s.r[i]; State n; Rank &m = n.r[i];
-  int b = k.mask == 2 ? 1 : 0;
-  if (k.sbn) { n = s; m.slot = m.sb[0]; m.sb[0] = m.sb[1]; m.sb[1] = 0; m.sbn--; emit(n, LRDRAIN, i); }
-  if (!k.alive) {                                       // what a dead rank has in flight
-    if (k.pc == D_IO || k.pc == D_LIO) { n = s; for (int c = 0; c < C.nb; c++) if (k.mask >> c & 1) slowWrite(n, c, c * 4 + k.val[c]); m.pc = GONE; emit(n, LGRS, i); }
-    if (k.pc == A_IO) { n = s; flashWrite(n, k.slab - 1, b * 4 + k.val[b]); m.pc = GONE; emit(n, LGRF, i); }
-    if (k.pc == I_IO) { n = s; flashWrite(n, k.ip - 1, b * 4 + k.val[b]); m.pc = GONE; emit(n, LGRF, i); }
-  } else {
-    if (!k.frozen) switch (k.pc) {
-    case IDLE:
-      if (!s.pool || k.sbn > 1) break;
-      for (int mask = 1; mask < (1 << C.nb); mask++) {
-        if (mask == 3 && !C.wide) continue;
-        if (C.wd) { n = s; n.pool--; if (startWrite(n, m, mask)) { m.pc = D_SLOT; emit(n, LBD, i * 4 + mask); } }
-        if (mask == 3) continue;
-        if (C.wa) { n = s; n.pool--; if (startWrite(n, m, mask)) { m.pc = V.inplace ? I_ASK : A_SLAB; if (V.slotKept) storeSlot(m, 1); emit(n, LBA, i * 4 + mask); } }
-        if (C.rd) { n = s; n.pool--; m.mask = mask; m.rdead = s.dead[mask - 1]; m.rdone = s.done[mask - 1]; m.pc = V.readNoSlot ? R_CHECK : R_SLOT; emit(n, LBR, i * 4 + mask); }
-      }
-      if (C.fs) { n = s; n.pool--; for (int c = 0; c < C.nb; c++) m.sdead[c] = s.dead[c]; m.pc = F_CHECK; emit(n, LBF, i); }
-      break;
-    case D_SLOT: if (k.sbn > 1) break; n = s; if (!(V.slotKept && k.slot)) storeSlot(m, 1); m.pc = D_CHECK; emit(n, LPUB, i); break;
-    case D_CHECK:
-      if (!V.noFenceRank && k.sbn) break;               // the fence
-      if (k.sbn > 1) break;
-      n = s;
-      if (!s.bit) { m.pc = D_IO; emit(n, LCLR, i); }
-      else { if (!V.slotKept) storeSlot(m, 0); m.pc = D_ASK; emit(n, LSETB, i); }
-      break;
-    case D_IO: n = s; for (int c = 0; c < C.nb; c++) if (k.mask >> c & 1) slowWrite(n, c, c * 4 + k.val[c]); m.pc = D_CLEAR; emit(n, LSLOW, i); break;
-    case D_CLEAR: if (k.sbn > 1) break; n = s; completeWrite(n, m); storeSlot(m, 0); emit(n, LRET, i); break;
-    case D_LIO: n = s; for (int c = 0; c < C.nb; c++) if (k.mask >> c & 1) slowWrite(n, c, c * 4 + k.val[c]); m.pc = D_DROP; emit(n, LDLAND, i); break;
-    case A_SLAB: if (!s.alive) { n = s; m.pc = D_SLOT; emit(n, LNOSP, i); } break;
-    case A_IO: n = s; flashWrite(n, k.slab - 1, b * 4 + k.val[b]); m.pc = A_COMMIT; emit(n, LFLASH, i); break;
-    case R_SLOT: if (k.sbn > 1) break; n = s; if (!(V.slotKept && k.slot)) storeSlot(m, 1); m.pc = R_CHECK; emit(n, LPUB, i); break;
-    case R_CHECK:
-      if (!V.noFenceRank && !V.readNoSlot && k.sbn) break;
-      if (k.sbn > 1) break;
-      n = s;
-      if (!s.bit) { m.pc = R_SLOW; emit(n, LRCLR, i); }
-      else { if (!V.slotKept && !V.readNoSlot) storeSlot(m, 0); m.pc = R_ASK; emit(n, LRSET, i); }
-      break;
-    case R_SLOW: if (k.sbn > 1) break; n = s; if (k.rs) m.rs = 0; else if (!V.readNoSlot && !V.slotKept) storeSlot(m, 0);
-      if (V.slotKept) storeSlot(m, 0);
-      returnRead(n, m, s.slow[b]); emit(n, LRSLOW, i * 16 + s.slow[b]); break;
-    case R_ASK: if (!s.alive && V.deadAgentSlow) { n = s; m.pc = R_SLOW; emit(n, LDAS, i); } break;
-    case R_FLASH: if (V.slotKept && k.sbn > 1) break; n = s; m.rl = 0; if (V.slotKept) storeSlot(m, 0); returnRead(n, m, s.fl[k.rl - 1]); emit(n, LRFLR, i * 16 + s.fl[k.rl - 1]); break;
-    case F_CHECK: n = s; m.pc = s.bit ? F_ASK : F_KERNEL; emit(n, s.bit ? LFSET : LFCLR, i); break;
-    case F_KERNEL: n = s; for (int c = 0; c < C.nb; c++) { n.slowp[c] = 1 << n.slow[c]; n.pdead[c] |= k.sdead[c]; m.sdead[c] = 0; } m.pc = IDLE; emit(n, LFK, i); break;
-    case I_IO: n = s; flashWrite(n, k.ip - 1, b * 4 + k.val[b]); m.pc = I_RELEASE; emit(n, LIL, i); break;
-    case I_RELEASE: n = s; m.ip = 0; completeWrite(n, m); emit(n, LIR, i); break;
-    default: break;
-    }
-    if (!k.frozen && s.freezes < C.freezes && k.pc != IDLE) { n = s; n.freezes++; m.frozen = 1; emit(n, LFRZ, i); }
-    if (s.rkills < C.rk) {                              // kill -9
-      n = s; n.rkills++; m.alive = 0; m.frozen = 0; while (m.sbn) { m.slot = m.sb[0]; m.sb[0] = m.sb[1]; m.sb[1] = 0; m.sbn--; }
-      m.rdead = m.rdone = 0; for (int c = 0; c < MAXB; c++) m.sdead[c] = 0;
-      if (k.pc == F_WAIT || k.pc == F_ASK || !(k.pc == D_IO || k.pc == D_LIO || k.pc == A_IO || k.pc == I_IO || k.pc == A_COMMIT)) m.pc = GONE;
-      emit(n, LKR, i);
-    }
+static void beginOperation(const State &s, int i) {
+  State n; Rank &m = n.r[i];
+  if (!s.pool || !rankHasRoom(s.r[i])) return;
+  for (int mask = 1; mask < (1 << C.blocks); mask++) {
+    if (mask == 3 && !C.wide) continue;
+    n = s; n.pool--;
+    if (C.direct && startWrite(n, m, mask)) { m.pc = W_PUBLISH; emit(n, BEGIN_WRITE, i, mask); }
+    if (mask == 3) continue;
+    n = s; n.pool--;
+    if (C.absorb && startWrite(n, m, mask)) { m.pc = dev(IN_PLACE) ? P_ASK : m.slab ? A_IO : A_SLAB;
+        if (dev(SLOT_KEPT)) rankStore(m, SLOT_CHEAP);
+        emit(n, BEGIN_ABSORB, i, mask); }
+    if (C.read) { n = s; n.pool--; m.mask = mask; m.deadAtStart = s.dead[mask - 1]; m.doneAtStart = s.done[mask - 1];
+        m.changed = m.viaAgent = 0; m.pc = R_LOOK; emit(n, BEGIN_READ, i, mask); }
   }
-  if (!s.alive) return;
-  // ---- the agent serves the rank's request
+  if (C.sync) { n = s; n.pool--; for (int b = 0; b < C.blocks; b++) m.asOfSync.set(b, s.dead[b]); m.pc = F_LOOK; emit(n, BEGIN_SYNC, i); }
+}
+static void writeSteps(const State &s, int i) {
+  const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; int b = blockOf(k);
   switch (k.pc) {
-  case A_SLAB: {
-    bool any = false;
-    for (int sl = 0; sl < 2 * C.nslot; sl++) if (canAlloc(s, sl)) { any = true; n = s; checkAlloc(s, sl); m.slab = sl + 1; m.known = 1; m.pc = A_IO; emit(n, LSLAB, i * 16 + sl); }
-    if (!any) { n = s; m.pc = D_SLOT; emit(n, LNOSP, i); }
-    break; }
-  case A_COMMIT: {
-    if (k.jdone) { n = s; m.jdone = 0; m.slab = 0; if (V.bitAfterCommit && !agentBit(s)) { if (s.abn < 2) storeBit(n, 1); }
-      if (k.alive) { if (V.slotKept) { if (k.sbn > 1) break; storeSlot(m, 0); } completeWrite(n, m); } else m.pc = GONE; emit(n, LCANS, i); break; }
-    if (!V.bitAfterCommit && !agentBit(s) && s.abn < 2) { n = s; storeBit(n, 1); emit(n, LCBIT, i); break; }
-    if (!V.bitAfterCommit && !agentBit(s)) break;
-    if (!V.noFenceAgent && s.abn) break;                // the agent's fence
-    bool cheap = !V.commitBeforeSlots && !slotsClear(s, i, V.waitDead), lease = (!V.commitIgnoresDirect && liveDirect(s, b, i)) || slowReader(s, b);
-    if (cheap || lease) {                               // waits, and is refused when that takes long: nothing was appended
-      if (!(cheap && V.waitSlot) && !(lease && V.waitLease)) { n = s; m.slab = 0; m.pc = k.alive ? D_SLOT : GONE; emit(n, LREF, i); }
-      break; }
-    n = s; n.map[b] = k.slab | DIRTY; m.jdone = 1; if (s.ck == 1 && s.cb == b) n.cc = 1; emit(n, LCAPP, i);
-    break; }
-  case D_ASK: {
-    if (!k.alive) break;
-    bool ok = true;
-    for (int c = 0; c < C.nb; c++) if (k.mask >> c & 1) {
-      if (!V.directIgnoresWb && s.ck == 2 && s.cb == c) ok = false;
-      if (!V.ghostIgnored && s.gk == 1 && s.gt == c) ok = false; }
-    if (!ok) break;
-    if (C.sooner && !V.keptUnderSlow) {                  // a read of clean bytes from the disks may see what is written
-      bool dropped = false; n = s;
-      for (int c = 0; c < C.nb; c++) if ((k.mask >> c & 1) && s.map[c] && !(s.map[c] & DIRTY) && slowReader(s, c)) { n.map[c] = 0; dropped = true; }
-      if (dropped) { emit(n, LDROP, i); break; } }
-    n = s; m.ws = k.mask; m.known = 1; m.pc = D_LIO; if (s.ck == 1 && (k.mask >> s.cb & 1)) n.cc = 1;
-    if (V.dropFirst) for (int c = 0; c < C.nb; c++) if (k.mask >> c & 1) n.map[c] = 0;
-    emit(n, LGRANT, i);
-    break; }
-  case D_DROP: {
-    if (!k.alive) break;
-    bool any = false; n = s;
-    if (!V.dropFirst) for (int c = 0; c < C.nb; c++) if ((k.mask >> c & 1) && s.map[c]) { any = true; n.map[c] = 0; }
-    if (any) { emit(n, LDROP, i); if (!V.commitIgnoresDirect) break; }
-    if (V.slotKept && k.sbn > 1) break;
-    if (any) break;
-    m.ws = 0; completeWrite(n, m); if (V.slotKept) storeSlot(m, 0); emit(n, LDEND, i);
-    break; }
-  case R_ASK: if (!k.alive) break;
-    if (C.sooner && s.map[b] && (V.slowOfDirty || !(s.map[b] & DIRTY)) && (V.slowInDirect || !liveDirect(s, b, -1)) && (V.slowFromDead || !deadMayWrite(s, b)) && (V.slowInCopy || !(s.ck && s.cb == b))) { n = s; m.rs = 1; m.known = 1; m.pc = R_SLOW; emit(n, LRSOON, i); }
-    n = s; if (s.map[b]) { m.rl = (s.map[b] & 0xf); m.known = 1; m.pc = R_FLASH; emit(n, LRFL, i); } else { m.rs = !V.readNoLease; m.known = 1; m.pc = R_SLOW; emit(n, LRDISK, i); } break;
-  case I_ASK: if (!k.alive) break; n = s;
-    if (s.map[b] && !(s.ck && s.cb == b && !V.ipDuringCopy)) { if (!V.ipClean) n.map[b] |= DIRTY; m.ip = s.map[b] & 0xf; m.known = 1; m.pc = I_IO; emit(n, LIG, i); } else { m.pc = A_SLAB; emit(n, LIG, i); } break;
+  case W_PUBLISH: if (!rankHasRoom(k)) break; if (!(dev(SLOT_KEPT) && k.slot)) rankStore(m, SLOT_CHEAP); m.pc = W_LOOK; emit(n, PUBLISH, i);
+      break;
+  case W_LOOK:
+    if (k.stores && !(dev(NO_FENCE_RANK) && rankHasRoom(k))) break; // the fence
+    m.changed = 0;
+    if (!s.bit) { m.pc = W_IO; emit(n, LOOK_CLEAR, i); }
+    else { if (!dev(SLOT_KEPT)) rankStore(m, SLOT_FREE); m.pc = W_ASK; emit(n, LOOK_SET, i); }
+    break;
+  case W_IO: writesLand(n, k); m.pc = W_FREE; emit(n, WRITE_LANDS, i); break;
+  case W_FREE: if (!rankHasRoom(k)) break; rankStore(m, SLOT_FREE);
+    if (dev(REDO) && k.changed) { m.pc = W_ASK; emit(n, WRITE_AGAIN, i); break; }
+    completeWrite(n, m); emit(n, WRITE_RETURNS, i); break;
+  case W_LEASED_IO: writesLand(n, k); m.pc = W_DONE; emit(n, LEASED_LANDS, i); break;
+  case A_SLAB: if (!s.alive) { m.pc = W_PUBLISH; emit(n, NO_SPACE, i); } break;
+  case A_IO: writeFlash(n, k.slab - 1, b * 4 + k.value[b]); m.pc = C.ring ? A_LOOK : A_COMMIT; emit(n, FLASH_LANDS, i); break;
+  case A_LOOK:                                 // to take a ticket is a fence
+    if (k.stores) break;
+    if (s.open == OPEN && k.entries < C.ringEntries) { m.ticket = ++n.ticket; m.wordChanged = m.ticketStale = 0; m.pc = A_PUSH;
+        if (dev(MARK_FIRST)) m.marked = 1;
+        emit(n, WORD_IS_OPEN, i); }
+    else { m.pc = A_COMMIT; emit(n, WORD_IS_CLOSED, i); }
+    break;
+  case A_PUSH: { if (!rankHasRoom(k)) break;
+    Entry &e = m.ring[m.entries++]; e.place = k.slab; e.block = b; e.ticket = k.ticket; e.pending = 1; e.stale = k.ticketStale;
+    m.pc = dev(MARK_FIRST) ? A_VALIDATE : A_MARK; rankStore(m, RING_HEAD); emit(n, PUSH, i); break; }
+  case A_MARK:                                 // the fence; to set the mark is one as well
+    if (k.stores && !(dev(RING_NO_FENCE) && k.marked)) break;
+    m.marked = 1; m.pc = A_VALIDATE; emit(n, MARKS, i); break;
+  case A_VALIDATE: if (k.stores && !dev(RING_NO_FENCE)) break;
+    if (k.wordChanged && !dev(RING_NO_VALIDATE)) { m.pc = A_COMMIT; emit(n, NOT_OPEN, i); break; }
+    for (int j = 0; j < k.entries; j++) m.ring[j].pending = 0;
+    m.slab = 0; m.journaled = 0; completeWrite(n, m); emit(n, STILL_OPEN, i); break;
+  case P_IO: writeFlash(n, k.inPlace - 1, b * 4 + k.value[b]); m.pc = P_RELEASE; emit(n, IN_PLACE_LANDS, i); break;
+  case P_RELEASE: m.inPlace = 0; completeWrite(n, m); emit(n, IN_PLACE_RETURNS, i); break;
   default: break;
   }
 }
+static void readSteps(const State &s, int i) {
+  const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; int b = blockOf(k);
+  switch (k.pc) {
+  case R_LOOK: if (s.bit) { m.pc = R_LOAD; emit(n, LOOK_SET, i); } else { m.pc = R_SLOW; emit(n, LOOK_CLEAR, i); } break;
+  case R_LOAD: m.changed = m.viaAgent = 0; m.pc = R_ASK; emit(n, LOADS, i); if (C.leases) { m.leased = 1; emit(n, LOADS_LEASED, i); } break;
+  case R_SLOW: if (dev(GENERATION_LATE) && k.viaAgent) m.changed = 0; m.got = s.slow[b]; m.pc = R_VALIDATE;
+      emit(n, READ_SLOW, i, s.slow[b]); break;
+  case R_VALIDATE: {
+    bool changed = dev(NO_GEN_READ) && !k.viaAgent ? s.bit : k.changed;
+    if (changed && !dev(NO_VALIDATE_READ)) { m.pc = R_LOAD; emit(n, READ_CHANGED, i); }
+    else { returnRead(n, m, k.got); emit(n, READ_VALID, i, k.got); }
+    break; }
+  case R_ASK: if (!s.alive && dev(SLOW_WHILE_DOWN)) { m.slow = 0; m.pc = R_LEASED; emit(n, DOWN_SLOW, i); } break;
+  case R_LEASED: m.slow = 0; returnRead(n, m, s.slow[b]); emit(n, SLOW_RETURNS, i, s.slow[b]); break;
+  case R_FLASH: m.flash = 0; returnRead(n, m, s.flash[k.flash - 1]); emit(n, FLASH_RETURNS, i, s.flash[k.flash - 1]); break;
+  case F_LOOK: m.pc = s.bit ? F_ASK : F_KERNEL; emit(n, s.bit ? SYNC_SET : SYNC_CLEAR, i); break;
+  case F_KERNEL:
+    for (int c = 0; c < C.blocks; c++) { n.slowMay[c] = 1 << n.slow[c]; n.powerDead.add(c, k.asOfSync[c]); }
+    m.asOfSync.packed = 0; m.pc = IDLE; emit(n, SYNC_KERNEL, i); break;
+  default: break;
+  }
+}
+static void deadRankSteps(const State &s, int i) { // what a dead rank has in flight
+  const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; int b = blockOf(k);
+  if (k.pc == W_IO || k.pc == W_LEASED_IO) { writesLand(n, k); m.pc = GONE; emit(n, DEAD_SLOW, i); }
+  if (k.pc == A_IO) { writeFlash(n, k.slab - 1, b * 4 + k.value[b]); m.pc = GONE; emit(n, DEAD_FLASH, i); }
+  if (k.pc == P_IO) { writeFlash(n, k.inPlace - 1, b * 4 + k.value[b]); m.pc = GONE; emit(n, DEAD_FLASH, i); }
+}
+static void rankSteps(const State &s, int i) {
+  const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i];
+  if (k.stores) { rankStoreLeaves(m); emit(n, RANK_STORE, i); n = s; }
+  if (!k.alive) { deadRankSteps(s, i); return; }
+  if (!k.frozen) {
+    if (k.pc == IDLE) beginOperation(s, i);
+    else { writeSteps(s, i); readSteps(s, i); }
+    if (s.freezes < C.freezes && k.pc != IDLE) { n.freezes++; m.frozen = 1; emit(n, FREEZE, i); n = s; }
+  }
+  if (s.rankKills < C.rankKills) {             // kill -9
+    n.rankKills++; m.alive = 0; m.frozen = 0; while (m.stores) rankStoreLeaves(m);
+    m.deadAtStart = m.doneAtStart = 0; m.asOfSync.packed = 0;
+    if (!(k.pc == W_IO || k.pc == W_LEASED_IO || k.pc == A_IO || k.pc == P_IO || k.pc == A_COMMIT)) m.pc = GONE;
+    if (dev(NO_DRAIN_DEATH)) while (m.entries) removeEntry(m, 0);
+    emit(n, KILL_RANK, i);
+  }
+}
 
+// ---- how the agent serves a rank's question
+
+static bool mayOpen(const State &s) {
+  if (!C.ring || s.opened || agentWord(s) != CLOSED || !agentBit(s) || !agentHasRoom(s)) return false;
+  if (s.copy == FETCH && !dev(OPEN_UNDER_FETCH)) return false;
+  if (!dev(OPEN_UNDER_LEASE)) for (int b = 0; b < C.blocks; b++) if (anyDirect(s, b) || slowReader(s, b)) return false;
+  return true;
+}
+static void answerCommit(const State &s, int i) {
+  const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i];
+  if (dev(SLOT_KEPT) && k.alive && !rankHasRoom(k)) return;
+  m.journaled = 0; m.slab = 0;
+  if (dev(BIT_AFTER_COMMIT) && !agentBit(s) && agentHasRoom(s)) agentStore(n, BIT_SET);
+  if (k.alive) { if (dev(SLOT_KEPT)) rankStore(m, SLOT_FREE); completeWrite(n, m); } else m.pc = GONE;
+  for (int j = 0; j < m.entries; j++) m.ring[j].pending = 0;
+  emit(n, ANSWERS, i);
+  if (mayOpen(s)) { n.opened = 1; agentStore(n, WORD_OPEN); emit(n, OPENS, i); }
+}
+static void serveCommit(const State &s, int i) {
+  const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; int b = blockOf(k);
+  if (!drainedFor(k, NO_DRAIN_COMMIT)) return;
+  if (k.journaled) { answerCommit(s, i); return; }
+  if (!dev(BIT_AFTER_COMMIT) && !agentBit(s)) {
+    if (!agentHasRoom(s)) return;
+    if (dev(GENERATION_FIRST) && !k.bumping) { agentStoreLands(n, BUMP); m.bumping = 1; emit(n, BUMPS, AGENT); return; }
+    agentStore(n, BIT_SET); emit(n, SETS_BIT, i); return;
+  }
+  if (!dev(NO_FENCE_AGENT) && s.stores && !s.bumping) return; // the agent's fence
+  bool cheap = !dev(NO_WAIT) && !noCheapWriter(s, i, true, dev(WAIT_DEAD));
+  bool lease = (!dev(COMMIT_IN_DIRECT) && livingDirect(s, b, i)) || slowReader(s, b);
+  if ((cheap || lease) && !s.bumping) {        // waits, and is refused when that takes long: nothing was appended
+    if ((cheap && dev(WAIT_SLOT)) || (lease && dev(WAIT_LEASE))) return;
+    m.slab = 0; m.pc = k.alive ? W_PUBLISH : GONE; for (int j = 0; j < m.entries; j++) m.ring[j].pending = 0;
+    emit(n, REFUSES, i); return;
+  }
+  if (dev(BUMP_EARLY) && !k.bumping) { agentStoreLands(n, BUMP); m.bumping = 1; emit(n, BUMPS, AGENT); return; }
+  if ((dev(GENERATION_FIRST) || dev(BUMP_EARLY)) && k.bumping) m.bumping = 0;
+  else if (!afterBump(s, n, FOR_RANK, i)) return;
+  n.map[b] = k.slab | DIRTY; m.journaled = 1; if (s.copy == FETCH && s.copyBlock == b) n.cancelled = 1;
+  for (int j = 0; j < m.entries; j++) m.ring[j].applied = 1; // their numbers are at or below the one that the journal now holds
+  emit(n, APPENDS, i);
+}
+static void serveDirectWrite(const State &s, int i) {
+  const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; bool cleanBelow = false;
+  if (!dev(OPEN_DIRECT) && !wordClosed(s)) return;
+  for (int b = 0; b < C.blocks; b++) if (k.mask >> b & 1) {
+    if ((!dev(DIRECT_IN_WRITEBACK) && s.copy == WRITE_BACK && s.copyBlock == b) || lateAt(s, b)) return;
+    cleanBelow |= s.map[b] && !(s.map[b] & DIRTY); }
+  if (C.sooner && cleanBelow && !dev(DIRECT_NO_BUMP) && !afterBump(s, n, FOR_RANK, i)) return;
+  m.direct = k.mask; m.known = 1; m.pc = W_LEASED_IO; if (s.copy == FETCH && (k.mask >> s.copyBlock & 1)) n.cancelled = 1;
+  if (dev(DROP_FIRST)) for (int b = 0; b < C.blocks; b++) if (k.mask >> b & 1) n.map[b] = 0;
+  emit(n, GRANT, i);
+}
+static void serveWriteDone(const State &s, int i) {
+  const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; bool any = false;
+  if (!dev(DROP_FIRST)) for (int b = 0; b < C.blocks; b++) if ((k.mask >> b & 1) && s.map[b]) { any = true; n.map[b] = 0; }
+  if (any) { emit(n, DROP, i); return; }
+  if (dev(SLOT_KEPT) && !rankHasRoom(k)) return;
+  m.direct = 0; completeWrite(n, m); if (dev(SLOT_KEPT)) rankStore(m, SLOT_FREE); emit(n, DONE, i);
+}
+static void serveRead(const State &s, int i) {
+  const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; int b = blockOf(k);
+  if (!drainedFor(k, NO_DRAIN_READ)) return;
+  bool sooner = C.sooner && s.map[b] && (dev(SLOW_OF_DIRTY) || !(s.map[b] & DIRTY)) && (dev(SLOW_IN_DIRECT) || !livingDirect(s, b, -1)) &&
+    (dev(SLOW_FROM_DEAD) || !deadMayWrite(s, b)) && (dev(SLOW_IN_COPY) || !(s.copy && s.copyBlock == b));
+  m.leased = 0;
+  if (sooner && !k.leased) { m.viaAgent = 1; m.pc = R_SLOW; emit(n, TO_DISK_SOONER, i); n = s; m.leased = 0; }
+  if (sooner && k.leased && dev(LEASED_SOONER)) { m.slow = 1; m.known = 1; m.pc = R_LEASED; emit(n, SLOW_LEASE, i); n = s; m.leased = 0; }
+  if (s.map[b]) { m.flash = s.map[b] & 0xf; m.known = 1; m.pc = R_FLASH; emit(n, FLASH_LEASE, i); }
+  else if (!k.leased) { m.viaAgent = 1; m.pc = R_SLOW; emit(n, TO_DISK, i); }
+  else if (wordClosed(s) || dev(OPEN_LEASE)) { m.slow = !dev(READ_NO_LEASE); m.known = 1; m.pc = R_LEASED; emit(n, SLOW_LEASE, i); }
+}
+static void serveSlab(const State &s, int i) {
+  State n; Rank &m = n.r[i]; bool any = false;
+  for (int place = 0; place < placesOfEpochs(); place++) if (isFree(s, place)) {
+    any = true; n = s; checkGivenAway(s, place); m.slab = place + 1; m.known = 1; m.pc = A_IO; emit(n, SLAB, i, place); }
+  if (!any) { n = s; m.pc = W_PUBLISH; emit(n, NO_SPACE, i); }
+}
+static void giveSlabAhead(const State &s, int i) {
+  for (int place = 0; place < placesOfEpochs(); place++) if (isFree(s, place)) {
+    State n = s; checkGivenAway(s, place); n.r[i].slab = place + 1; n.r[i].known = 1; emit(n, SLAB, i, place); return; }
+}
+static void serveInPlace(const State &s, int i) {
+  State n = s; Rank &m = n.r[i]; int b = blockOf(m);
+  m.pc = A_SLAB;
+  if (s.map[b] && !(s.copy && s.copyBlock == b && !dev(IN_PLACE_COPIED))) {
+    if (!dev(IN_PLACE_CLEAN)) n.map[b] |= DIRTY;
+    m.inPlace = s.map[b] & 0xf; m.known = 1; m.pc = P_IO; }
+  emit(n, IN_PLACE_GRANT, i);
+}
+static void serve(const State &s, int i) {
+  const Rank &k = s.r[i];
+  if (!agentIsFree(s) && !(s.bumping == FOR_RANK && k.bumping)) return;
+  if (k.pc == A_COMMIT) serveCommit(s, i);
+  if (k.pc == A_SLAB) serveSlab(s, i);
+  if (!k.alive) return;
+  if (k.pc == IDLE && C.slabsAhead && !k.slab && s.pool) giveSlabAhead(s, i);
+  if (k.pc == W_ASK) serveDirectWrite(s, i);
+  if (k.pc == W_DONE) serveWriteDone(s, i);
+  if (k.pc == R_ASK) serveRead(s, i);
+  if (k.pc == P_ASK) serveInPlace(s, i);
+}
+
+// ---- what the agent does by itself
+
+static void killAgent(const State &s) {
+  State n = s; n.agentKills++; n.alive = 0; while (n.stores) agentStoreLeaves(n);
+  if (s.copy && s.copyPhase == 2) {
+    n.late = s.copy == FETCH ? 2 : 1; n.lateTarget = s.copy == FETCH ? s.copyPlace : s.copyBlock; n.lateValue = s.copyValue; }
+  n.copy = n.copyBlock = n.copyPlace = n.copyPhase = n.copyValue = n.cancelled = 0; n.barrier = 0; memset(n.snapshot, 0, sizeof n.snapshot);
+  n.opened = n.closing = n.draining = n.bound = n.bumping = 0; // the open words in memory tell the next one
+  for (int i = 0; i < C.ranks; i++) { Rank &k = n.r[i];
+    if (k.pc == F_WAIT) k.pc = F_ASK;
+    if (dev(COMMIT_TWICE)) k.journaled = 0;
+    for (int j = k.entries; j--; ) { Entry &e = k.ring[j];
+      if (e.collected && dev(TAIL_FIRST)) { removeEntry(k, j); continue; }
+      e.collected = 0; if (dev(DRAIN_TWICE)) e.applied = 0; }
+    k.drained = k.toRead = k.left = k.bumping = 0; }
+  if (dev(RECORD_IN_MEMORY)) memcpy(n.map, n.durable, sizeof n.map);
+  emit(n, KILL_AGENT, AGENT);
+}
+static void restartAgent(const State &s) {
+  State n = s; n.alive = 1; n.epoch++;
+  for (int i = 0; i < C.ranks; i++) { Rank &k = n.r[i];
+    if (dev(NO_ADOPTION)) k.known = 0;
+    if (dev(QUARANTINE_ENDS) && !k.alive) { k.slot = 0; k.direct = 0; } }
+  bool counts = s.open != CLOSED && !dev(ADOPT_FORGETS_RING);       // what rings hold under the number that memory shows
+  if (counts && !(dev(ADOPT_NO_CLOSE) && s.open == OPEN)) { n.opened = 1; n.closing = 2; if (s.open == OPEN) agentStore(n, WORD_CLOSING); }
+  else {
+    if (counts) n.opened = 1; else { if (s.open != CLOSED) agentStore(n, WORD_CLOSED); allStale(n); }
+    for (int i = 0; i < C.ranks; i++) n.r[i].left = n.r[i].entries > 0; }
+  emit(n, RESTART, AGENT);
+}
+static void endCopy(State &n) { n.copy = n.copyBlock = n.copyPlace = n.copyPhase = n.copyValue = n.cancelled = 0; }
+static void fetchSteps(const State &s) {
+  State n;
+  if (C.fetch && !s.copy && agentIsFree(s)) for (int b = 0; b < C.blocks; b++) if (!s.map[b]) {
+    if (!agentBit(s)) { if (agentHasRoom(s) && b == 0) { n = s; agentStore(n, BIT_SET); emit(n, FETCH_BIT, AGENT); } continue; }
+    if (!dev(NO_FENCE_AGENT) && s.stores) continue;
+    if (!noCheapWriter(s, -1, !dev(FETCH_CHEAP), !dev(FETCH_DEAD))) continue;
+    if (!dev(FETCH_IN_DIRECT) && (dev(FETCH_DEAD) ? livingDirect(s, b, -1) : anyDirect(s, b))) continue;
+    if (lateAt(s, b) || !(wordClosed(s) || dev(OPEN_FETCH))) continue;
+    for (int place = 0; place < placesOfEpochs(); place++) if (isFree(s, place)) {
+      n = s; checkGivenAway(s, place); n.copy = FETCH; n.copyBlock = b; n.copyPlace = place; n.copyPhase = 1; n.cancelled = 0;
+      emit(n, FETCH_BEGINS, AGENT, b); }
+  }
+  if (s.copy != FETCH) return;
+  n = s;
+  if (s.copyPhase == 1) { n.copyValue = s.slow[s.copyBlock]; n.copyPhase = 2; emit(n, FETCH_READ, AGENT, s.copyBlock); return; }
+  if (s.copyPhase == 2) { writeFlash(n, s.copyPlace, s.copyValue); n.copyPhase = 3; emit(n, FETCH_WRITTEN, AGENT); return; }
+  if (!agentIsFree(s) && s.bumping != FOR_FETCH) return;
+  bool reader = slowReader(s, s.copyBlock), publish = dev(FETCH_NOT_CANCELLED) || (!s.cancelled && !s.map[s.copyBlock] && !reader);
+  if (dev(WAIT_READER) && reader && !s.cancelled && !dev(FETCH_NOT_CANCELLED)) return;
+  if (!publish) { endCopy(n); emit(n, FETCH_DISCARDED, AGENT); return; }
+  if (!afterBump(s, n, FOR_FETCH)) return;
+  n.map[s.copyBlock] = s.copyPlace + 1; endCopy(n); emit(n, FETCH_PUBLISHED, AGENT);
+}
+static bool overwrittenInPlace(const State &s, int b) {
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
+    if (k.known && k.inPlace && k.inPlace == (s.map[b] & 0xf)
+        && (k.alive || dev(IN_PLACE_NEVER) || (k.pc == P_IO && !dev(IN_PLACE_DEAD)))) return true; }
+  return false;
+}
+static void writeBackSteps(const State &s) {
+  State n;
+  if (C.writeBack && !s.copy && agentIsFree(s)) for (int b = 0; b < C.blocks; b++) if (s.map[b] & DIRTY) {
+    if ((!dev(WRITEBACK_IN_DIRECT) && livingDirect(s, b, -1)) || lateAt(s, b) || overwrittenInPlace(s, b)) continue;
+    n = s; n.copy = WRITE_BACK; n.copyBlock = b; n.copyPlace = placeOf(s.map[b]); n.copyValue = s.flash[n.copyPlace]; n.copyPhase = 2;
+    emit(n, BACK_BEGINS, AGENT, b);
+  }
+  if (s.copy != WRITE_BACK) return;
+  n = s; int b = s.copyBlock;
+  if (s.copyPhase == 2) { writeSlow(n, b, s.copyValue); n.copyPhase = 3; emit(n, BACK_LANDS, AGENT, b); return; }
+  if (!agentIsFree(s)) return;
+  bool same = s.map[b] == ((s.copyPlace + 1) | DIRTY) && !s.cancelled, counts = same || (dev(CLEAN_DESPITE) && s.map[b]);
+  if (counts) n.map[b] &= ~DIRTY;
+  endCopy(n); emit(n, counts ? BACK_CLEAN : BACK_NOT, AGENT);
+}
+static void clearBit(const State &s) {
+  if (!C.clear || !agentBit(s) || !agentHasRoom(s) || s.copy || (s.late == 1 && !dev(LATE_WRITEBACK))
+      || !(wordClosed(s) || dev(OPEN_CLEAR))) return;
+  for (int b = 0; b < C.blocks; b++) { u8 durable = s.durable[b], under = s.barrier ? s.snapshot[b] : 0;
+    if (s.map[b]) return;
+    if (dev(CLEAR_EARLY)) continue;
+    if (dev(CLEAR_ON_CLEAN) ? (durable | under) & DIRTY : durable || under) return; }
+  State n = s; agentStore(n, BIT_CLEAR); emit(n, CLEARS_BIT, AGENT);
+}
+static void barrierSteps(const State &s) {
+  State n = s; bool waiting = false, covered = false, cleaned = false;
+  auto asks = [&](const Rank &k) { return k.pc == F_ASK && k.alive && drainedFor(k, NO_DRAIN_SYNC); };
+  for (int i = 0; i < C.ranks; i++) { waiting |= asks(s.r[i]); covered |= s.r[i].pc == F_WAIT; }
+  switch (s.barrier) {
+  case 0: if (!agentIsFree(s) || !(memcmp(s.map, s.durable, sizeof s.map) || waiting)) return;
+    n.barrier = 1; memcpy(n.snapshot, s.map, sizeof s.map); for (int i = 0; i < C.ranks; i++) if (asks(n.r[i])) { n.r[i].pc = F_WAIT;
+        n.asked = C.syncAsked; }
+    emit(n, BARRIER1, AGENT); return;
+  case 1: n.barrier = 2; if (C.sync || C.readOnly) for (int place = 0; place < PLACES_MAX; place++) n.flashMay[place] = 1 << n.flash[place];
+      emit(n, BARRIER2, AGENT); return;
+  case 2: { n.barrier = 3;
+    for (int b = 0; b < C.blocks; b++) cleaned |= (s.durable[b] & DIRTY) && s.snapshot[b] == (s.durable[b] & 0xf);
+    bool sync = C.syncAsked ? covered || (s.asked && !dev(ASKED_UNSYNCED)) : !dev(DROP_UNSYNCED) || cleaned || covered;
+    if (C.sync && sync) for (int b = 0; b < C.blocks; b++) n.slowMay[b] = 1 << n.slow[b];
+    emit(n, BARRIER3, AGENT); return; }
+  default: if (!agentIsFree(s)) return;
+    n.barrier = 0; memcpy(n.durable, s.snapshot, sizeof s.durable); memset(n.snapshot, 0, sizeof n.snapshot);
+    for (int i = 0; i < C.ranks; i++) { Rank &k = n.r[i]; if (k.pc != F_WAIT) continue;
+        for (int b = 0; b < C.blocks; b++) n.powerDead.add(b, k.asOfSync[b]);
+        k.asOfSync.packed = 0; k.pc = IDLE; }
+    emit(n, BARRIER4, AGENT);
+  }
+}
+static void liftQuarantines(const State &s) {
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i]; if (k.pc != GONE || !(k.slot || k.direct)) continue;
+    State n = s;
+    if (C.sooner) for (int b = 0; b < C.blocks; b++) if (k.mask >> b & 1) {
+      if (!dev(LIFT_KEEPS_CLEAN) && s.map[b] && !(s.map[b] & DIRTY)) n.map[b] = 0;
+      if (!dev(LIFT_COUNTS) && s.copy == WRITE_BACK && s.copyBlock == b) n.cancelled = 1; }
+    n.r[i].slot = 0; n.r[i].direct = 0; emit(n, LIFT, i); }
+}
 static void agentSteps(const State &s) {
   State n;
-  if (s.abn) { n = s; n.bit = n.ab[0]; n.ab[0] = n.ab[1]; n.ab[1] = 0; n.abn--; emit(n, LADRAIN, 0); }
-  if (s.gk) { n = s; if (s.gk == 1) slowWrite(n, s.gt, s.gv); else flashWrite(n, s.gt, s.gv); n.gk = n.gt = n.gv = 0; emit(n, s.gk == 1 ? LGAS : LGAF, 0); }
-  if (V.noBarrier && memcmp(s.map, s.jmap, MAXB)) { n = s; memcpy(n.jmap, s.map, MAXB); emit(n, LJF, 0); }
-  if (!s.alive) {
-    n = s; n.alive = 1; n.epoch++;
-    for (int i = 0; i < C.nr; i++) { Rank &k = n.r[i]; if (V.noAdopt) k.known = 0; if (V.quarantineEnds && !k.alive) { k.slot = 0; k.ws = 0; } }
-    emit(n, LREST, 0); return;
-  }
-  if (s.akills < C.ak) {
-    n = s; n.akills++; n.alive = 0; while (n.abn) { n.bit = n.ab[0]; n.ab[0] = n.ab[1]; n.ab[1] = 0; n.abn--; }
-    if (s.ck && s.cph == 2) { n.gk = s.ck == 1 ? 2 : 1; n.gt = s.ck == 1 ? s.cs : s.cb; n.gv = s.cval; }
-    n.ck = n.cb = n.cs = n.cph = n.cval = n.cc = 0; n.bph = 0; memset(n.snap, 0, MAXB);
-    for (int i = 0; i < C.nr; i++) { if (n.r[i].pc == F_WAIT) n.r[i].pc = F_ASK; if (V.commitTwice) n.r[i].jdone = 0; }
-    if (V.recInMemory) memcpy(n.map, n.jmap, MAXB);
-    emit(n, LKA, 0);
-  }
-  if (!V.noLift) for (int i = 0; i < C.nr; i++) if (s.r[i].pc == GONE && (s.r[i].slot || s.r[i].ws)) {
-    n = s;
-    if (C.sooner) for (int c = 0; c < C.nb; c++) if (s.r[i].mask >> c & 1) {
-      if (!V.liftKeepsClean && s.map[c] && !(s.map[c] & DIRTY)) n.map[c] = 0;
-      if (!V.liftCounts && s.ck == 2 && s.cb == c) n.cc = 1; }
-    n.r[i].slot = 0; n.r[i].ws = 0; emit(n, LLIFT, i); }
-  // fetch
-  if (C.fetch && !s.ck) for (int b = 0; b < C.nb; b++) if (!s.map[b]) {
-    if (!agentBit(s)) { if (s.abn < 2 && b == 0) { n = s; storeBit(n, 1); emit(n, LFBIT, 0); } continue; }
-    if (!V.noFenceAgent && s.abn) continue;
-    if (!slotsClear(s, -1, !V.fetchIgnoresDead)) continue;
-    if (!V.fetchIgnoresDirect && (V.fetchIgnoresDead ? liveDirect(s, b, -1) : anyDirect(s, b))) continue;
-    if (!V.ghostIgnored && s.gk == 1 && s.gt == b) continue;
-    for (int sl = 0; sl < 2 * C.nslot; sl++) if (canAlloc(s, sl)) { n = s; checkAlloc(s, sl); n.ck = 1; n.cb = b; n.cs = sl; n.cph = 1; n.cc = 0; emit(n, LFST, b * 16 + sl); }
-  }
-  if (s.ck == 1) {
-    n = s;
-    if (s.cph == 1) { n.cval = s.slow[s.cb]; n.cph = 2; emit(n, LFRD, s.cb); }
-    else if (s.cph == 2) { flashWrite(n, s.cs, s.cval); n.cph = 3; emit(n, LFWR, s.cs); }
-    else if (s.cc || V.noCancel || !V.waitReader || !slowReader(s, s.cb)) { bool pub = V.noCancel || (!s.cc && !s.map[s.cb] && !slowReader(s, s.cb)); if (pub) n.map[s.cb] = s.cs + 1; n.ck = n.cb = n.cs = n.cph = n.cval = n.cc = 0; emit(n, pub ? LFPUB : LFDIS, 0); }
-  }
-  // write-back
-  if (C.wb && !s.ck) for (int b = 0; b < C.nb; b++) if (s.map[b] & DIRTY) {
-    if (!V.wbIgnoresDirect && liveDirect(s, b, -1)) continue;
-    if (!V.ghostIgnored && s.gk == 1 && s.gt == b) continue;
-    bool ok = true;
-    for (int i = 0; i < C.nr; i++) { const Rank &k = s.r[i]; if (k.known && k.ip && k.ip == (s.map[b] & 0xf) && (k.alive || V.ipDeadNever || (k.pc == I_IO && !V.ipDeadIgnored))) ok = false; }
-    if (!ok) continue;
-    n = s; n.ck = 2; n.cb = b; n.cs = slotOf(s.map[b]); n.cval = s.fl[n.cs]; n.cph = 2; emit(n, LWST, b);
-  }
-  if (s.ck == 2) {
-    n = s;
-    if (s.cph == 2) { slowWrite(n, s.cb, s.cval); n.cph = 3; emit(n, LWLAND, s.cb); }
-    else { bool same = s.map[s.cb] == (u8)((s.cs + 1) | DIRTY) && !s.cc; bool c = same || (V.cleanDespite && s.map[s.cb]); if (c) n.map[s.cb] &= ~DIRTY; n.ck = n.cb = n.cs = n.cph = n.cval = n.cc = 0; emit(n, c ? LWCLEAN : LWNOT, 0); }
-  }
-  // evict
-  if (C.evict) for (int b = 0; b < C.nb; b++) if (s.map[b] && !(s.map[b] & DIRTY)) { n = s; n.map[b] = 0; emit(n, LEVICT, b); }
-  // clear the bit
-  if (C.clear && agentBit(s) && s.abn < 2 && !s.ck && !(s.gk == 1 && !V.ghostIgnored)) {
-    bool ok = true;
-    for (int b = 0; b < C.nb; b++) { u8 j = s.jmap[b], p = s.bph ? s.snap[b] : 0;
-      if (s.map[b]) ok = false;
-      if (V.clearEarly) continue;
-      if (V.clearOnClean) { if ((j & DIRTY) || (p & DIRTY)) ok = false; } else if (j || p) ok = false; }
-    if (ok) { n = s; storeBit(n, 0); emit(n, LCLRBIT, 0); }
-  }
-  // barrier
-  bool waiting = false, covered = false; for (int i = 0; i < C.nr; i++) { if (s.r[i].pc == F_ASK && s.r[i].alive) waiting = true; if (s.r[i].pc == F_WAIT) covered = true; }
-  if (!s.bph) { if (memcmp(s.map, s.jmap, MAXB) || waiting) { n = s; n.bph = 1; memcpy(n.snap, s.map, MAXB); for (int i = 0; i < C.nr; i++) if (n.r[i].pc == F_ASK && n.r[i].alive) { n.r[i].pc = F_WAIT; n.asked = C.ask; } emit(n, LB1, 0); } }
-  else if (s.bph == 1) { n = s; n.bph = 2; if (C.fs || C.keepClean) for (int sl = 0; sl < MAXS; sl++) n.flp[sl] = 1 << n.fl[sl]; emit(n, LB2, 0); }
-  else if (s.bph == 2) { n = s; n.bph = 3;
-    bool cleaned = false; for (int b = 0; b < C.nb; b++) if ((s.jmap[b] & DIRTY) && s.snap[b] == (s.jmap[b] & 0xf)) cleaned = true;
-    bool sync = C.ask ? covered || (s.asked && !V.askedUnsynced) : !V.dropUnsynced || cleaned || covered;
-    if (C.fs && sync) for (int b = 0; b < C.nb; b++) n.slowp[b] = 1 << n.slow[b];
-    emit(n, LB3, 0); }
-  else { n = s; n.bph = 0; memcpy(n.jmap, s.snap, MAXB); memset(n.snap, 0, MAXB);
-    for (int i = 0; i < C.nr; i++) if (n.r[i].pc == F_WAIT) { Rank &k = n.r[i]; for (int c = 0; c < C.nb; c++) { n.pdead[c] |= k.sdead[c]; k.sdead[c] = 0; } k.pc = IDLE; }
-    emit(n, LB4, 0); }
+  if (s.stores) { n = s; agentStoreLeaves(n); emit(n, AGENT_STORE, AGENT); }
+  if (s.late) { n = s; if (s.late == 1) writeSlow(n, s.lateTarget, s.lateValue); else writeFlash(n, s.lateTarget, s.lateValue);
+      n.late = n.lateTarget = n.lateValue = 0; emit(n, s.late == 1 ? LATE_SLOW : LATE_FLASH, AGENT); }
+  if (dev(APPEND_ONLY) && memcmp(s.map, s.durable, sizeof s.map)) { n = s; memcpy(n.durable, s.map, sizeof s.map); emit(n, EARLY, AGENT); }
+  if (!s.alive) { restartAgent(s); return; }
+  if (s.agentKills < C.agentKills) killAgent(s);
+  for (int i = 0; i < C.ranks; i++) serve(s, i);
+  if (C.ring) drainSteps(s);
+  fetchSteps(s); writeBackSteps(s); barrierSteps(s);
+  if (!agentIsFree(s)) return;
+  if (!dev(NEVER_LIFTED)) liftQuarantines(s);
+  if (C.evict) for (int b = 0; b < C.blocks; b++) if (s.map[b] && !(s.map[b] & DIRTY)) { n = s; n.map[b] = 0; emit(n, EVICT, AGENT, b); }
+  clearBit(s);
 }
 
-static void canon(State &s, bool sym) {
-  for (int i = 0; i < C.nr; i++) { Rank &k = s.r[i]; if (k.pc == GONE) { if (!C.sooner || (!k.slot && !k.ws)) k.mask = 0; memset(k.val, 0, sizeof k.val); k.jdone = 0; } if (!k.slab && !k.rl && !k.rs && !k.ip && !k.ws) k.known = 0; }
-  if (sym) std::sort(s.r, s.r + C.nr, [](const Rank &a, const Rank &b) { return memcmp(&a, &b, sizeof(Rank)) < 0; });
+// ---- search
+
+// Makes states equal that differ in nothing anybody will look at.
+static void renumberTickets(State &s) {        // only their order matters
+  u8 to[16] = {}, last = 0; bool used[16] = {};
+  used[s.bound] = true;
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i]; used[k.ticket] = true;
+      for (int j = 0; j < k.entries; j++) used[k.ring[j].ticket] = true; }
+  for (int t = 1; t < 16; t++) if (used[t]) to[t] = ++last;
+  s.bound = to[s.bound]; s.ticket = last;
+  for (int i = 0; i < C.ranks; i++) { Rank &k = s.r[i]; k.ticket = to[k.ticket];
+      for (int j = 0; j < k.entries; j++) k.ring[j].ticket = to[k.ring[j].ticket]; }
 }
-static u64 hashOf(const State &s) { const u8 *p = (const u8 *)&s; u64 h = 0x9e3779b97f4a7c15ull; size_t n = sizeof(State), i = 0;
-  for (; i + 8 <= n; i += 8) { u64 w; memcpy(&w, p + i, 8); h = (h ^ w) * 0xff51afd7ed558ccdull; h ^= h >> 32; }
-  for (; i < n; i++) h = (h ^ p[i]) * 0x100000001b3ull;
-  h ^= h >> 29; return h * 0xc4ceb9fe1a85ec53ull; }
+static void canonical(State &s, bool symmetry) {
+  for (int i = 0; i < C.ranks; i++) { Rank &k = s.r[i];
+    if (k.pc == GONE) { if (!C.sooner || (!k.slot && !k.direct)) k.mask = 0; k.value.packed = 0; k.journaled = 0;
+        for (int j = 0; j < k.entries; j++) k.ring[j].pending = 0; }
+    if (!k.slab && !k.flash && !k.slow && !k.inPlace && !k.direct) k.known = 0;
+    if (!hasGeneration(k.pc)) k.changed = 0;
+    if (!hasNumber(k.pc)) k.wordChanged = 0;
+    if (k.pc != A_PUSH) k.ticket = k.ticketStale = 0;
+    if (k.pc != R_SLOW && k.pc != R_VALIDATE) k.viaAgent = 0;
+    if (k.pc != R_VALIDATE) k.got = 0;
+    if (k.pc != R_ASK) k.leased = 0;
+    if (!asking(k.pc)) k.drained = 0;
+    if (k.pc != A_COMMIT && k.pc != W_ASK) k.bumping = 0; }
+  if (C.ring) renumberTickets(s);
+  if (symmetry) std::sort(s.r, s.r + C.ranks, [](const Rank &a, const Rank &b) { return memcmp(&a, &b, sizeof(Rank)) < 0; });
+}
 
-struct Result { u64 states = 0; std::string why; std::vector<Label> trace; double secs = 0; bool full = true; };
+// Grows without moving what it holds.
+template <typename T> class Chunks {
+  static const u64 CHUNK = 1 << 20;
+  std::vector<std::unique_ptr<T[]>> chunks; u64 width, count = 0;
+public:
+  explicit Chunks(u64 width = 1) : width(width) {}
+  u64 size() const { return count; }
+  T *operator[](u64 i) const { return &chunks[i / CHUNK][i % CHUNK * width]; }
+  void push(const T *item) { if (count == chunks.size() * CHUNK) chunks.emplace_back(new T[CHUNK * width]);
+      memcpy(&chunks.back()[count % CHUNK * width], item, width * sizeof(T)); count++; }
+  void push(T item) { push(&item); }
+};
+// The states found, each once. Of a state only the ranks of the row are kept.
+class Found {
+  Chunks<u8> states; size_t bytes; std::vector<u32> table; 
+  u64 hash(const u8 *p) const {
+    u64 h = 0x9e3779b97f4a7c15ull; size_t i = 0;
+    for (; i + 8 <= bytes; i += 8) { u64 w; memcpy(&w, p + i, 8); h = (h ^ w) * 0xff51afd7ed558ccdull; h ^= h >> 32; }
+    for (; i < bytes; i++) h = (h ^ p[i]) * 0x100000001b3ull;
+    h ^= h >> 29; return h * 0xc4ceb9fe1a85ec53ull;
+  }
+  void grow() {                                // the table is built anew from the states: both at once would need half as much again
+    u64 size = table.empty() ? 1 << 16 : table.size() * 2, mask = size - 1;
+    std::vector<u32>().swap(table); table.resize(size, 0);
+    for (u64 i = 0; i < states.size(); i++) { u64 h = hash(states[i]) & mask; while (table[h]) h = (h + 1) & mask; table[h] = i + 1; }
+  }
+public:
+  Found() : states(offsetof(State, r) + C.ranks * sizeof(Rank)), bytes(offsetof(State, r) + C.ranks * sizeof(Rank)) { grow(); }
+  u64 size() const { return states.size(); }
+  State operator[](u32 i) const { State s; memset(&s, 0, sizeof s); memcpy(&s, states[i], bytes); return s; }
+  u32 add(const State &s, bool &fresh) {
+    if (states.size() * 4 >= table.size() * 3) grow();
+    const u8 *p = (const u8 *)&s; u64 mask = table.size() - 1, h = hash(p) & mask;
+    for (; table[h]; h = (h + 1) & mask) if (!memcmp(states[table[h] - 1], p, bytes)) { fresh = false; return table[h] - 1; }
+    states.push(p); table[h] = states.size(); fresh = true; return states.size() - 1;
+  }
+};
 
-static Result explore(bool sym, bool progress, u64 limit) {
-  auto t0 = std::chrono::steady_clock::now();
-  Result res; std::vector<State> st; std::vector<u32> par; std::vector<Label> lab; std::vector<u32> table(1 << 16, 0); u64 maskv = table.size() - 1;
-  std::vector<u32> edges; std::vector<u64> off;
-  auto find = [&](const State &s, bool &fresh) -> u32 {
-    if (st.size() * 2 > table.size()) { std::vector<u32> t2(table.size() * 4, 0); u64 m2 = t2.size() - 1; for (u32 i = 0; i < st.size(); i++) { u64 h = hashOf(st[i]) & m2; while (t2[h]) h = (h + 1) & m2; t2[h] = i + 1; } table.swap(t2); maskv = m2; }
-    u64 h = hashOf(s) & maskv;
-    while (table[h]) { if (!memcmp(&st[table[h] - 1], &s, sizeof s)) { fresh = false; return table[h] - 1; } h = (h + 1) & maskv; }
-    st.push_back(s); table[h] = st.size(); fresh = true; return st.size() - 1; };
-  auto path = [&](u32 i) { std::vector<Label> t; while (i) { t.push_back(lab[i]); i = par[i]; } std::reverse(t.begin(), t.end()); return t; };
-  State s0; memset(&s0, 0, sizeof s0); s0.alive = 1;
-  for (int i = 0; i < C.nr; i++) { s0.r[i].alive = 1; }
-  s0.pool = C.ops;
-  for (int b = 0; b < C.nb; b++) { s0.slow[b] = b * 4; s0.slowp[b] = 1 << (b * 4); s0.done[b] = 1; s0.next[b] = 1; }
-  for (int i = 0; i < MAXS; i++) { s0.fl[i] = GARBAGE; s0.flp[i] = 1 << GARBAGE; }
-  canon(s0, sym); bool fr; find(s0, fr); par.push_back(0); lab.push_back({0, 0});
-  std::vector<u8> goal;
-  for (u32 i = 0; i < st.size(); i++) {
-    State s = st[i];
-    if (const char *p = C.fs || C.keepClean ? powerFail(s) : nullptr) { res.why = p; res.trace = path(i); break; }
-    out.clear(); viol = nullptr; violAt = -1; bool stop = false;
-    if (progress) off.push_back(edges.size());
-    auto run = [&](auto f) { f(); if (viol && !stop) { res.why = viol; res.trace = path(i); res.trace.push_back(out[violAt].second); stop = true; } };
-    for (int r = 0; r < C.nr && !stop; r++) run([&] { rankSteps(s, r); });
-    if (!stop) run([&] { agentSteps(s); });
-    if (stop) break;
-    if (progress) { bool g = true; for (int r = 0; r < C.nr; r++) if (s.r[r].alive && !s.r[r].frozen && s.r[r].pc != IDLE) g = false;
-      for (int b = 0; b < C.nb; b++) { bool held = false; for (int r = 0; r < C.nr; r++) if (s.r[r].frozen && (s.r[r].ws >> b & 1)) held = true; if ((s.map[b] & DIRTY) && !held) g = g && !C.wb; }
-      goal.push_back(g); }
-    for (auto &o : out) { canon(o.first, sym); bool fresh; u32 j = find(o.first, fresh); if (fresh) { par.push_back(i); lab.push_back(o.second); } if (progress) edges.push_back(j); }
-    if (st.size() > limit) { res.full = false; break; }
+struct Result { u64 states = 0; std::string why; std::vector<Label> trace; double seconds = 0; bool whole = true; };
+
+static State initial() {
+  State s; memset(&s, 0, sizeof s); s.alive = 1; s.pool = C.ops;
+  for (int i = 0; i < C.ranks; i++) s.r[i].alive = 1;
+  for (int b = 0; b < C.blocks; b++) { s.slow[b] = b * 4; s.slowMay[b] = 1 << (b * 4); s.done.set(b, 1); s.next.set(b, 1); }
+  for (int i = 0; i < PLACES_MAX; i++) { s.flash[i] = GARBAGE; s.flashMay[i] = 1 << GARBAGE; }
+  if (C.openAtFirst) { s.bit = 1; s.open = OPEN; s.opened = 1; }
+  return s;
+}
+// What every state must be able to reach: all living ranks have finished and all dirty bytes are on the disk, but for what a frozen rank holds.
+static bool finished(const State &s) {
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
+    if (k.alive && !k.frozen && k.pc != IDLE) return false;
+    for (int j = 0; j < k.entries; j++) if (!k.ring[j].pending && !k.ring[j].stale) return false; }
+  for (int b = 0; b < C.blocks; b++) { bool held = false;
+    for (int i = 0; i < C.ranks; i++) held |= s.r[i].frozen && (s.r[i].direct >> b & 1);
+    if ((s.map[b] & DIRTY) && !held && C.writeBack) return false; }
+  return true;
+}
+static Result explore(bool symmetry, u64 limit) {
+  auto begun = std::chrono::steady_clock::now();
+  Result res; Found found; Chunks<u32> parents, edges; Chunks<Label> labels; Chunks<u8> degrees; std::vector<bool> ok;
+  auto path = [&](u32 i) { std::vector<Label> t; while (i) { t.push_back(*labels[i]); i = *parents[i]; } std::reverse(t.begin(), t.end());
+      return t; };
+  State first = initial(); bool fresh; canonical(first, symmetry); found.add(first, fresh); parents.push(0u); labels.push(Label{0, 0, 0});
+  for (u32 i = 0; i < found.size() && res.whole; i++) {
+    const State s = found[i];
+    if (const char *p = C.sync || C.readOnly ? powerFailure(s) : nullptr) { res.why = p; res.trace = path(i); break; }
+    successors.clear(); violated = nullptr; violatedAt = -1;
+    for (int r = 0; r < C.ranks && !violated; r++) rankSteps(s, r);
+    if (!violated) agentSteps(s);
+    if (violated) { res.why = violated; res.trace = path(i); res.trace.push_back(successors[violatedAt].second); break; }
+    ok.push_back(finished(s)); degrees.push((u8)successors.size());
+    for (auto &o : successors) { canonical(o.first, symmetry); u32 j = found.add(o.first, fresh); if (fresh) { parents.push(i);
+        labels.push(o.second); } edges.push(j); }
+    res.whole = found.size() <= limit;
   }
-  res.states = st.size();
-  if (res.why.empty() && progress && res.full) {        // I5: from every state, all live ranks can finish and all dirty bytes can drain
-    off.push_back(edges.size()); u32 N = st.size(); std::vector<u32> cnt(N + 1, 0), rev(edges.size());
-    for (u32 e : edges) cnt[e + 1]++;
-    std::vector<u64> ro(N + 1, 0); for (u32 i = 0; i < N; i++) ro[i + 1] = ro[i] + cnt[i + 1];
-    std::vector<u64> pos(ro.begin(), ro.end() - 1);
-    for (u32 i = 0; i < N; i++) for (u64 e = off[i]; e < off[i + 1]; e++) rev[pos[edges[e]]++] = i;
-    std::vector<u8> ok(goal); std::vector<u32> q; for (u32 i = 0; i < N; i++) if (ok[i]) q.push_back(i);
-    while (!q.empty()) { u32 i = q.back(); q.pop_back(); for (u64 e = ro[i]; e < ro[i + 1]; e++) if (!ok[rev[e]]) { ok[rev[e]] = 1; q.push_back(rev[e]); } }
-    for (u32 i = 0; i < N; i++) if (!ok[i]) { res.why = st[i].freezes ? "I6 a rank is blocked for ever by a frozen one, or dirty bytes can never drain" : "I5 a rank is blocked for ever, or dirty bytes can never drain"; res.trace = path(i); break; }
-  }
-  res.secs = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
+  res.states = found.size();
+  bool changed = res.why.empty() && res.whole;         // I5, I6: backwards from what is finished, in as many rounds as it takes
+  while (changed) { changed = false;
+    for (u64 i = ok.size(), e = edges.size(); i-- > 0; ) { e -= *degrees[i]; if (ok[i]) continue;
+      for (int d = 0; d < *degrees[i]; d++) if (ok[*edges[e + d]]) { ok[i] = true; changed = true; break; } } }
+  if (res.why.empty() && res.whole) for (u32 i = 0; i < ok.size(); i++) if (!ok[i]) {
+    res.why = found[i].freezes
+        ? "I6 a rank is blocked for ever by a frozen one, or dirty bytes can never drain"
+        : "I5 a rank is blocked for ever, or dirty bytes can never drain";
+    res.trace = path(i); break; }
+  res.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return res;
 }
+static void printTrace(const Result &r) {
+  int k = 0;
+  for (auto &l : r.trace) {
+    std::string who = l.who == AGENT
+        ? "" : "rank " + std::to_string(l.who) + ": ", value = l.value == NONE ? "" : " " + std::to_string(l.value);
+    printf("  %2d. %s%s%s\n", ++k, who.c_str(), STEP_TEXT[l.step], value.c_str());
+  }
+  printf("  => %s\n", r.why.c_str());
+}
 
-static void printTrace(const Result &r) { int k = 0; for (auto &l : r.trace) {
-  int a = l.arg; std::string who;
-  switch (l.act) { case LBD: case LBA: case LBR: who = "rank " + std::to_string(a >> 2) + " block(s) mask " + std::to_string(a & 3); break;
-    case LRSLOW: case LRFLR: who = "rank " + std::to_string(a >> 4) + " value " + std::to_string(a & 15); break;
-    case LSLAB: who = "rank " + std::to_string(a >> 4) + " slot " + std::to_string(a & 15); break;
-    case LFST: who = "block " + std::to_string(a >> 4) + " slot " + std::to_string(a & 15); break;
-    case LADRAIN: case LKA: case LREST: case LB1: case LB2: case LB3: case LB4: case LJF: case LCLRBIT: case LFBIT: case LGAS: case LGAF: case LFPUB: case LFDIS: case LWCLEAN: case LWNOT: break;
-    case LFRD: case LWST: case LWLAND: case LEVICT: who = "block " + std::to_string(a); break; case LFWR: who = "slot " + std::to_string(a); break;
-    default: who = "rank " + std::to_string(a); }
-  printf("  %2d. %s %s\n", ++k, ACT[l.act], who.c_str()); }
-  printf("  => %s\n", r.why.c_str()); }
-
-//   name         what                                                    nr nb ns op mw  wd wa rd fs wide fetch wb ev clr tso rk ak
-static Config configs[] = {
-  {"handshake",  "2 ranks, 4 operations, 1 block, 1 slot, store buffers",       2, 1, 1, 4, 2,  1, 1, 1, 0, 0,  1, 1, 1, 1, 1, 0, 0},
-  {"plain1",     "2 ranks, 5 operations, 1 block, 2 slots",                     2, 1, 2, 5, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 0},
-  {"plain2",     "2 ranks, 4 operations, 2 blocks, 1 slot, wide writes",        2, 2, 1, 4, 2,  1, 1, 1, 0, 1,  1, 1, 1, 1, 0, 0, 0},
-  {"three",      "3 ranks, 5 operations, 1 block, 1 slot",                      3, 1, 1, 5, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 0},
-  {"power1",     "2 ranks, 4 operations, fsync, 1 block, 2 slots",              2, 1, 2, 4, 2,  1, 1, 1, 1, 0,  1, 1, 1, 1, 0, 0, 0},
-  {"power2",     "2 ranks, 4 operations, fsync, 2 blocks, 1 slot",              2, 2, 1, 4, 2,  1, 1, 0, 1, 0,  0, 1, 1, 1, 0, 0, 0},
-  {"power3",     "2 ranks, 5 operations, fsync, 2 blocks, 2 slots, absorbed writes only", 2, 2, 2, 5, 3,  0, 1, 0, 1, 0,  0, 0, 0, 0, 0, 0, 0},
-  {"power4",     "2 ranks, 4 operations, fsync, 1 block, 1 slot, no write-back", 2, 1, 1, 4, 3,  1, 1, 1, 1, 0,  0, 0, 0, 1, 0, 0, 0},
-  {"readonly",   "2 ranks, 4 reads, 2 blocks, 1 slot, file not open for writing", 2, 2, 1, 4, 1,  0, 0, 1, 0, 0,  1, 0, 1, 1, 0, 0, 0, true},
-  {"rankkill",   "2 ranks, 5 operations, 1 block, 1 slot, a rank killed",       2, 1, 1, 5, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 1, 0},
-  {"rankkill3",  "3 ranks, 5 operations, 1 block, 1 slot, a rank killed",       3, 1, 1, 5, 2,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 1, 0},
-  {"agentkill",  "2 ranks, 5 operations, 1 block, 1 slot, agent killed",        2, 1, 1, 5, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 1},
-  {"agentkill2", "2 ranks, 4 operations, 2 blocks, 1 slot, agent killed",       2, 2, 1, 4, 2,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 1},
-  {"both",       "2 ranks, 4 operations, 1 block, 1 slot, rank and agent killed", 2, 1, 1, 4, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 1, 1},
-  {"all",        "2 ranks, 4 operations, fsync, 1 block, 1 slot, rank and agent killed", 2, 1, 1, 4, 2,  1, 1, 1, 1, 0,  1, 1, 1, 1, 0, 1, 1},
-  {"sooner",     "3 ranks, 4 operations, 1 block, 1 slot, clean bytes read from the disks", 3, 1, 1, 4, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 0, false, true},
-  {"soonerkill", "the same with 2 ranks, 5 operations, a rank killed",          2, 1, 1, 5, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 1, 0, false, true},
-  {"soonerboth", "the same with 2 ranks, 4 operations, rank and agent killed",  2, 1, 1, 4, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 1, 1, false, true},
-  {"asked1",     "2 ranks, 4 operations, fsync, 1 block, 1 slot, files synced once asked for", 2, 1, 1, 4, 3,  1, 1, 1, 1, 0,  1, 1, 1, 1, 0, 0, 0, false, false, true},
-  {"freeze",     "2 ranks, 5 operations, 1 block, 1 slot, a rank frozen in any state",       2, 1, 1, 5, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 0, false, false, false, 1},
-  {"freeze3",    "3 ranks, 4 operations, 1 block, 1 slot, a rank frozen",       3, 1, 1, 4, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 0, false, false, false, 1},
-  {"freezew",    "2 ranks, 4 operations, 2 blocks, 1 slot, wide, a rank frozen", 2, 2, 1, 4, 2,  1, 1, 1, 0, 1,  1, 1, 1, 1, 0, 0, 0, false, false, false, 1},
-  {"freezes",    "2 ranks, 4 operations, 1 block, 1 slot, store buffers, a rank frozen", 2, 1, 1, 4, 2,  1, 1, 1, 0, 0,  1, 1, 1, 1, 1, 0, 0, false, false, false, 1},
-  {"freezesoon", "2 ranks, 4 operations, 1 block, 1 slot, clean bytes read from the disks, a rank frozen", 2, 1, 1, 4, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 0, false, true, false, 1},
-  {"asked2",     "the same with 2 blocks, no reads or fetches",                 2, 2, 1, 4, 2,  1, 1, 0, 1, 0,  0, 1, 1, 1, 0, 0, 0, false, false, true},
+static std::vector<Row> rows() {
+  std::vector<Row> all; auto row = [&](const char *name, const char *what) -> Row & { all.emplace_back(); all.back().name = name;
+      all.back().what = what; return all.back(); };
+  { Row &c = row("handshake", "2 ranks, 4 operations, 1 block, 1 place, store buffers");
+    c.writes = 2; c.storeBuffers = true; }
+  { Row &c = row("plain1", "2 ranks, 5 operations, 1 block, 2 places, reads without leases"); c.leases = false; c.places = 2; c.ops = 5; }
+  { Row &c = row("plain2", "2 ranks, 4 operations, 2 blocks, 1 place, wide writes");
+    c.blocks = 2; c.writes = 2; c.wide = true; }
+  { Row &c = row("three", "3 ranks, 5 operations, 1 block, 1 place"); c.ranks = 3; c.ops = 5; }
+  { Row &c = row("power1", "2 ranks, 4 operations, fsync, 1 block, 2 places, reads without leases");
+    c.leases = false; c.places = 2; c.writes = 2; c.sync = true; }
+  { Row &c = row("power1s", "2 ranks, 4 operations, fsync, 1 block, 1 place"); c.writes = 2; c.sync = true; }
+  { Row &c = row("power2", "2 ranks, 4 operations, fsync, 2 blocks, 1 place");
+    c.blocks = 2; c.writes = 2; c.read = false; c.sync = true; c.fetch = false; }
+  { Row &c = row("power3", "2 ranks, 5 operations, fsync, 2 blocks, 2 places, absorbed writes only");
+    c.blocks = 2; c.places = 2; c.ops = 5; c.direct = c.read = false; c.sync = true; c.fetch = c.writeBack = c.evict = c.clear = false; }
+  { Row &c = row("power4", "2 ranks, 4 operations, fsync, 1 block, 1 place, no write-back");
+    c.sync = true; c.fetch = c.writeBack = c.evict = false; }
+  { Row &c = row("readonly", "2 ranks, 4 reads, 2 blocks, 1 place, file not open for writing");
+    c.blocks = 2; c.writes = 1; c.direct = c.absorb = false; c.writeBack = false; c.readOnly = true; }
+  { Row &c = row("rankkill", "2 ranks, 5 operations, 1 block, 1 place, a rank killed"); c.ops = 5; c.rankKills = 1; }
+  { Row &c = row("rankkill3", "3 ranks, 5 operations, 1 block, 1 place, a rank killed");
+    c.ranks = 3; c.ops = 5; c.writes = 2; c.rankKills = 1; }
+  { Row &c = row("agentkill", "2 ranks, 5 operations, 1 block, 1 place, agent killed"); c.ops = 5; c.agentKills = 1; }
+  { Row &c = row("agentkill2", "2 ranks, 4 operations, 2 blocks, 1 place, reads without leases, agent killed");
+    c.leases = false; c.blocks = 2; c.writes = 2; c.agentKills = 1; }
+  { Row &c = row("agentkill3", "2 ranks, 3 operations, 2 blocks, 1 place, wide writes, agent killed");
+    c.blocks = 2; c.ops = 3; c.writes = 2; c.wide = true; c.agentKills = 1; }
+  { Row &c = row("agentkill4", "2 ranks, 4 operations, 1 block, 1 place, agent killed"); c.agentKills = 1; }
+  { Row &c = row("agentkill5", "2 ranks, 3 operations, 2 blocks, 1 place, no fetch, agent killed");
+    c.blocks = 2; c.ops = 3; c.writes = 2; c.fetch = false; c.agentKills = 1; }
+  { Row &c = row("both", "2 ranks, 4 operations, 1 block, 1 place, rank and agent killed");
+    c.rankKills = c.agentKills = 1; }
+  { Row &c = row("both3", "2 ranks, 3 operations, 1 block, 1 place, rank and agent killed"); c.ops = 3; c.rankKills = c.agentKills = 1; }
+  { Row &c = row("all", "2 ranks, 4 operations, fsync, 1 block, 1 place, reads without leases, rank and agent killed");
+    c.leases = false; c.writes = 2; c.sync = true; c.rankKills = c.agentKills = 1; }
+  { Row &c = row("alls", "2 ranks, 3 operations, fsync, 1 block, 1 place, rank and agent killed");
+    c.ops = 3; c.writes = 2; c.sync = true; c.rankKills = c.agentKills = 1; }
+  { Row &c = row("sooner", "3 ranks, 4 operations, 1 block, 1 place, clean bytes read from the disks");
+    c.ranks = 3; c.sooner = true; }
+  { Row &c = row("soonerkill", "the same with 2 ranks, 5 operations, a rank killed");
+    c.ops = 5; c.rankKills = 1; c.sooner = true; }
+  { Row &c = row("soonerboth", "the same with 2 ranks, 4 operations, rank and agent killed");
+    c.rankKills = c.agentKills = 1; c.sooner = true; }
+  { Row &c = row("asked1", "2 ranks, 4 operations, fsync, 1 block, 1 place, files synced once asked for");
+    c.sync = c.syncAsked = true; }
+  { Row &c = row("asked2", "the same with 2 blocks, no reads or fetches");
+    c.blocks = 2; c.writes = 2; c.read = c.fetch = false; c.sync = c.syncAsked = true; }
+  { Row &c = row("freeze", "2 ranks, 5 operations, 1 block, 1 place, a rank frozen in any state");
+    c.ops = 5; c.freezes = 1; }
+  { Row &c = row("freeze3", "3 ranks, 4 operations, 1 block, 1 place, a rank frozen"); c.ranks = 3; c.freezes = 1; }
+  { Row &c = row("freezew", "2 ranks, 4 operations, 2 blocks, 1 place, wide, a rank frozen");
+    c.blocks = 2; c.writes = 2; c.wide = true; c.freezes = 1; }
+  { Row &c = row("freezes", "2 ranks, 4 operations, 1 block, 1 place, store buffers, a rank frozen");
+    c.writes = 2; c.storeBuffers = true; c.freezes = 1; }
+  { Row &c = row("freezesoon", "2 ranks, 4 operations, 1 block, 1 place, clean bytes read from the disks, a rank frozen");
+    c.sooner = true; c.freezes = 1; }
+  { Row &c = row("freezeak", "2 ranks, 4 operations, 1 block, 1 place, a rank frozen, agent killed");
+    c.agentKills = 1; c.freezes = 1; }
+  auto ring = [&](const char *name, const char *what) -> Row & { Row &c = row(name, what); c.ring = true; c.places = 2; c.ops = 3;
+      c.leases = false; return c; };
+  auto open = [&](const char *name, const char *what) -> Row & { Row &c = ring(name, what); c.openAtFirst = true; return c; };
+  { ring("ringf", "2 ranks, 3 operations, 1 block, 2 places, rings"); }
+  { Row &c = ring("ring2", "2 ranks, 3 operations, 2 blocks, 2 places, no fetch, rings");
+    c.blocks = 2; c.writes = 2; c.fetch = false; }
+  { Row &c = ring("ringtso", "2 ranks, 3 operations, 1 block, 2 places, no fetch, rings, store buffers");
+    c.writes = 2; c.fetch = false; c.storeBuffers = true; }
+  { Row &c = ring("ringtsob", "2 ranks, 4 operations, absorbed writes and reads, 1 block, 2 places, no copies, rings, store buffers");
+    c.ops = 4; c.direct = c.fetch = c.writeBack = c.evict = c.clear = false; c.storeBuffers = true; }
+  { Row &c = ring("ringkill", "2 ranks, 3 operations, 1 block, 2 places, rings, a rank killed"); c.rankKills = 1; }
+  { Row &c = ring("ringagent", "2 ranks, 3 operations, 1 block, 1 place, no fetch, rings, agent killed");
+    c.places = 1; c.fetch = false; c.agentKills = 1; }
+  { Row &c = ring("ringpower", "2 ranks, 4 operations, fsync, no reads or direct writes, 1 block, 2 places, rings");
+    c.ops = 4; c.writes = 2; c.direct = c.read = c.fetch = false; c.sync = true; }
+  { Row &c = ring("ringfreeze", "2 ranks, 3 operations, 1 block, 2 places, rings, a rank frozen"); c.freezes = 1; }
+  { open("openf", "2 ranks, 3 operations, 1 block, 2 places, granule open at first"); }
+  { Row &c = open("opent", "2 ranks, 3 operations, 1 block, 2 places, store buffers, no fetch, granule open at first");
+    c.fetch = false; c.storeBuffers = true; }
+  { Row &c = open("openw", "3 ranks, 4 operations, absorbed writes and reads, 1 block, 2 places, no copies, open at first");
+    c.ranks = 3; c.ops = 4; c.direct = c.fetch = c.writeBack = c.evict = c.clear = false; }
+  { Row &c = open("open3", "3 ranks, 3 operations, 1 block, 2 places, no fetch, open at first");
+    c.ranks = 3; c.fetch = false; }
+  { Row &c = open("open4", "2 ranks, 4 operations, 1 block, 2 places, no fetch, open at first");
+    c.ops = 4; c.fetch = false; }
+  { Row &c = open("openlease", "2 ranks, 4 operations, 1 block, 1 place, no fetch, open at first, reads with leases");
+    c.ops = 4; c.places = 1; c.fetch = false; c.leases = true; }
+  auto absorbs = [&](Row &c) { c.direct = c.fetch = c.writeBack = c.evict = c.clear = false; };
+  { Row &c = open("openbound", "2 ranks, 4 operations, absorbed writes and reads, 1 block, 3 places, slabs ahead, no copies, open at first");
+    absorbs(c); c.ops = 4; c.places = 3; c.slabsAhead = true; }
+  { Row &c = open("openfull", "2 ranks, 3 operations, absorbed writes and reads, 2 blocks, 2 places, no copies, open at first, a ring of one entry");
+    absorbs(c); c.blocks = 2; c.writes = 2; c.ringEntries = 1; }
+  { Row &c = open("opena", "2 ranks, 3 operations, absorbed writes and reads, 1 block, 2 places, no copies, open at first, agent killed");
+    absorbs(c); c.agentKills = 1; }
+  { Row &c = open("openkill", "2 ranks, 3 operations, 1 block, 2 places, no fetch, open at first, a rank killed");
+    c.fetch = false; c.rankKills = 1; }
+  { Row &c = open("openagent", "2 ranks, 3 operations, 1 block, 2 places, no fetch, open at first, agent killed");
+    c.fetch = false; c.agentKills = 1; }
+  { Row &c = open("openfreeze", "2 ranks, 3 operations, 1 block, 2 places, no fetch, open at first, a rank frozen");
+    c.fetch = false; c.freezes = 1; }
+  return all;
+}
+// Each leaves one rule out. Rows: those it is searched in until one refutes it.
+static const std::vector<Variant> VARIANTS = {
+  {"spec", "the specification", "*", {}},
+  {"no-fence-rank", "library loads the bit before a cheap write's slot is visible", "handshake", {NO_FENCE_RANK}},
+  {"no-fence-agent", "agent scans the slots before its bit is visible", "handshake", {NO_FENCE_AGENT}},
+  {"no-wait", "agent commits under a cheap writer's slot", "handshake", {NO_WAIT}},
+  {"redo", "the same, and a cheap write that finds the generation changed is done again through the agent", "handshake", {NO_WAIT, REDO}},
+  {"bit-after-commit", "agent sets the bit after the commit", "handshake", {BIT_AFTER_COMMIT}},
+  {"slot-kept", "library keeps its slot while it asks the agent", "plain2", {SLOT_KEPT}},
+  {"no-validate-read", "a read of the disk is not validated", "handshake", {NO_VALIDATE_READ}},
+  {"no-gen-read", "a cheap read loads the bit again, not the generation", "rankkill", {NO_GEN_READ}},
+  {"generation-first", "agent changes the generation, then sets the bit", "handshake", {GENERATION_FIRST}},
+  {"generation-late", "a read sent to the disk loads the generation after the answer", "three", {GENERATION_LATE}},
+  {"bump-early", "agent answers reads between the change of the generation and that of the map", "rankkill", {BUMP_EARLY}},
+  {"disk-no-bump", "a commit or publication does not change the generation", "handshake", {DISK_NO_BUMP}},
+  {"direct-no-bump", "a direct write over clean bytes does not change the generation", "sooner", {DIRECT_NO_BUMP}},
+  {"read-no-lease", "a read that asked for a lease gets none, and is not validated", "three", {READ_NO_LEASE}},
+  {"leased-sooner", "a read with a lease is sent to the disk for clean bytes", "sooner", {LEASED_SOONER}},
+  {"wait-dead", "agent waits for the slot of a dead rank until its own restart", "rankkill", {WAIT_DEAD, NEVER_LIFTED, WAIT_SLOT}},
+  {"never-lifted", "quarantine is never lifted", "rankkill both3", {NEVER_LIFTED}},
+  {"append-only", "commit appended at once, no barrier: the kernel may write it first", "power2", {APPEND_ONLY}},
+  {"record-in-memory", "commit kept in the agent's memory until its data is synced", "agentkill4", {RECORD_IN_MEMORY}},
+  {"reuse-superseded", "space of an overwritten extent reused at once", "power3", {REUSE_SUPERSEDED}},
+  {"reuse-clean", "space reused once the clean (not the removal) record is durable", "readonly", {REUSE_CLEAN}},
+  {"reuse-early", "space reused before any record is durable", "power2", {REUSE_EARLY}},
+  {"clear-on-clean", "bit cleared once the clean (not the removal) record is durable", "readonly power2", {CLEAR_ON_CLEAN}},
+  {"clear-early", "bit cleared before any record is durable", "power2", {CLEAR_EARLY}},
+  {"drop-unsynced", "drop of a direct write durable before the slow file is synced", "power4", {DROP_UNSYNCED}},
+  {"drop-first", "drop committed before the direct write lands", "rankkill", {DROP_FIRST}},
+  {"direct-in-writeback", "direct write does not wait for a write-back under way", "rankkill", {DIRECT_IN_WRITEBACK}},
+  {"writeback-in-direct", "write-back does not wait for a direct write under way", "rankkill", {WRITEBACK_IN_DIRECT}},
+  {"commit-in-direct", "commit under a direct write", "rankkill", {COMMIT_IN_DIRECT}},
+  {"fetch-in-direct", "fetch begins under a direct write", "rankkill", {FETCH_IN_DIRECT}},
+  {"fetch-cheap", "fetch begins under a living cheap writer's slot", "handshake", {FETCH_CHEAP}},
+  {"fetch-dead", "fetch begins although a dead rank's write may land", "rankkill", {FETCH_DEAD}},
+  {"fetch-not-cancelled", "fetch published although a write began", "rankkill", {FETCH_NOT_CANCELLED}},
+  {"clean-despite", "marked clean although the extent changed", "plain1", {CLEAN_DESPITE}},
+  {"no-read-lease", "space reused under a reader", "plain2", {NO_READ_LEASE}},
+  {"commit-twice", "restarted agent applies a repeated commit again", "agentkill4 agentkill", {COMMIT_TWICE}},
+  {"late-writeback", "restarted agent ignores a write-back of the dead one", "agentkill4", {LATE_WRITEBACK}},
+  {"quarantine-ends", "quarantine of a granule ends at agent restart", "both3", {QUARANTINE_ENDS}},
+  {"slab-reclaimed", "slab of a dead rank reused", "rankkill", {SLAB_RECLAIMED}},
+  {"no-adoption", "restarted agent does not adopt leases", "agentkill4", {NO_ADOPTION}},
+  {"old-files", "restarted agent allocates in the old data files", "agentkill4", {OLD_FILES}},
+  {"slow-while-down", "bit set and agent down: read the slow file", "agentkill4", {SLOW_WHILE_DOWN}},
+  {"keep-clean", "clean extents kept after a power failure while the file was open", "power2", {KEEP_CLEAN}},
+  {"slow-of-dirty", "dirty bytes read from the disks", "sooner", {SLOW_OF_DIRTY}},
+  {"slow-in-direct", "clean bytes read from the disks under a direct write", "sooner", {SLOW_IN_DIRECT}},
+  {"slow-from-dead", "clean bytes read from the disks where a dead rank's write may land", "soonerkill", {SLOW_FROM_DEAD}},
+  {"slow-in-copy", "clean bytes read from the disks while a copy is under way there", "sooner soonerkill", {SLOW_IN_COPY}},
+  {"lift-keeps-clean", "clean extents kept when a quarantine is lifted", "soonerkill", {LIFT_KEEPS_CLEAN}},
+  {"lift-counts", "write-back under way counts although a quarantine there was lifted", "soonerkill", {LIFT_COUNTS}},
+  {"asked-unsynced", "barriers that free space sync no slow file, asked for or not", "asked1", {ASKED_UNSYNCED}},
+  {"wait-slot", "a commit waits for ever for a cheap write", "freezesoon", {WAIT_SLOT}},
+  {"wait-lease", "a commit waits for ever for a direct write or a read under a lease", "freezesoon", {WAIT_LEASE}},
+  {"wait-reader", "a fetch waits for ever for a reader of the disks", "freezesoon", {WAIT_READER}},
+  {"in-place", "overwrite in place, not while copied; a dead holder's extent is copied only once its write has landed", "rankkill power2", {IN_PLACE}},
+  {"in-place-never", "the same, but a dead holder's extent is never copied", "rankkill", {IN_PLACE, IN_PLACE_NEVER}},
+  {"in-place-dead", "the same, but a dead holder's extent is copied", "rankkill", {IN_PLACE, IN_PLACE_DEAD}},
+  {"in-place-clean", "overwrite in place of a clean extent that the journal still calls clean", "rankkill", {IN_PLACE, IN_PLACE_CLEAN}},
+  {"in-place-copied", "overwrite in place while the extent is copied", "rankkill", {IN_PLACE, IN_PLACE_COPIED}},
+  {"no-ticket", "entries applied in the order of the rings", "openw", {NO_TICKET}},
+  {"no-ticket-bound", "a drain applies entries of tickets that were taken after it began", "openbound", {NO_TICKET_BOUND}},
+  {"bound-late", "a drain notes the last ticket after it has cleared the marks", "openbound", {BOUND_LATE}},
+  {"no-drain-read", "READ answered without a drain", "openw", {NO_DRAIN_READ}},
+  {"no-drain-commit", "COMMIT applied without a drain", "openfull", {NO_DRAIN_COMMIT}},
+  {"no-drain-sync", "barrier for an fsync without a drain", "ringpower", {NO_DRAIN_SYNC}},
+  {"no-drain-death", "ring of a dead rank given away without a drain", "openkill", {NO_DRAIN_DEATH}},
+  {"open-direct", "direct write granted while open", "openf", {OPEN_DIRECT}},
+  {"open-clear", "bit cleared while open", "openf", {OPEN_CLEAR}},
+  {"open-lease", "lease to read the disk given while open", "openlease", {OPEN_LEASE}},
+  {"open-fetch", "fetch begins while open", "openf", {OPEN_FETCH}},
+  {"open-under-lease", "opened under a lease", "openf openlease", {OPEN_UNDER_LEASE}},
+  {"open-under-fetch", "opened under a fetch", "ringf", {OPEN_UNDER_FETCH}},
+  {"ring-no-validate", "library does not load the open word again", "openf", {RING_NO_VALIDATE}},
+  {"stale-ok", "entries of a number that is not open are applied", "openf", {STALE_OK}},
+  {"ring-no-fence", "no fence between push and validation", "opent", {RING_NO_FENCE}},
+  {"close-no-fence", "no fence between closing and draining", "opent", {CLOSE_NO_FENCE}},
+  {"mark-first", "library marks its ring before it pushes", "openw", {MARK_FIRST}},
+  {"forget-left", "agent forgets that a ring holds entries it did not take", "openbound", {FORGET_LEFT}},
+  {"tail-first", "tails stored before the records are appended", "openagent", {TAIL_FIRST}},
+  {"drain-twice", "restarted agent applies entries again that the journal holds", "opena", {DRAIN_TWICE}},
+  {"adopt-forgets-ring", "restarted agent throws away what rings hold", "openagent", {ADOPT_FORGETS_RING}},
+  {"adopt-no-close", "restarted agent leaves open what was open", "opena", {ADOPT_NO_CLOSE}},
+  {"closed-at-once", "closing shows as closed before what counts is applied", "openagent", {CLOSED_AT_ONCE}},
 };
-static Variant variants[] = {
-  {"spec", "the specification", "*", [](Variant &) {}},
-  {"no-fence-rank", "library reads the bit before its slot is visible", "handshake", [](Variant &v) { v.noFenceRank = 1; }},
-  {"no-fence-agent", "agent scans the slots before its bit is visible", "handshake", [](Variant &v) { v.noFenceAgent = 1; }},
-  {"no-wait", "agent commits without waiting for slots", "handshake", [](Variant &v) { v.commitBeforeSlots = 1; }},
-  {"bit-after-commit", "agent sets the bit after the commit", "three", [](Variant &v) { v.bitAfterCommit = 1; }},
-  {"slot-kept", "library keeps its slot while it asks the agent", "plain1", [](Variant &v) { v.slotKept = 1; }},
-  {"read-no-slot", "cheap reads publish no slot", "three", [](Variant &v) { v.readNoSlot = 1; }},
-  {"read-no-lease", "a read sent to disk by the agent holds no lease", "three", [](Variant &v) { v.readNoLease = 1; }},
-  {"wait-dead", "agent waits for the slot of a dead rank until its own restart", "rankkill", [](Variant &v) { v.waitDead = v.noLift = v.waitSlot = 1; }},
-  {"never-lifted", "quarantine is never lifted", "rankkill both", [](Variant &v) { v.noLift = 1; }},
-  {"append-only", "commit appended at once, no barrier: the kernel may write it first", "power2", [](Variant &v) { v.noBarrier = 1; }},
-  {"record-in-memory", "commit kept in the agent's memory until its data is synced", "agentkill", [](Variant &v) { v.recInMemory = 1; }},
-  {"reuse-superseded", "space of an overwritten extent reused at once", "power3", [](Variant &v) { v.reuseSuperseded = 1; }},
-  {"reuse-clean", "space reused once the clean (not the removal) record is durable", "readonly", [](Variant &v) { v.reuseClean = 1; }},
-  {"reuse-early", "space reused before any record is durable", "power2", [](Variant &v) { v.reuseEarly = 1; }},
-  {"clear-on-clean", "bit cleared once the clean (not the removal) record is durable", "readonly power2", [](Variant &v) { v.clearOnClean = 1; }},
-  {"clear-early", "bit cleared before any record is durable", "power2", [](Variant &v) { v.clearEarly = 1; }},
-  {"drop-unsynced", "drop of a direct write durable before the slow file is synced", "power4", [](Variant &v) { v.dropUnsynced = 1; }},
-  {"drop-first", "drop committed before the direct write lands", "three", [](Variant &v) { v.dropFirst = 1; }},
-  {"direct-in-writeback", "direct write does not wait for a write-back under way", "three", [](Variant &v) { v.directIgnoresWb = 1; }},
-  {"writeback-in-direct", "write-back does not wait for a direct write under way", "three", [](Variant &v) { v.wbIgnoresDirect = 1; }},
-  {"commit-in-direct", "commit does not wait for a direct write under way", "three", [](Variant &v) { v.commitIgnoresDirect = 1; }},
-  {"fetch-in-direct", "fetch starts under a direct write", "three", [](Variant &v) { v.fetchIgnoresDirect = 1; }},
-  {"fetch-not-cancelled", "fetch published although a write began", "three", [](Variant &v) { v.noCancel = 1; }},
-  {"clean-despite", "marked clean although the extent changed", "plain1", [](Variant &v) { v.cleanDespite = 1; }},
-  {"no-read-lease", "space reused under a reader", "plain2", [](Variant &v) { v.noReadLease = 1; }},
-  {"commit-twice", "restarted agent applies a repeated commit again", "agentkill", [](Variant &v) { v.commitTwice = 1; }},
-  {"late-writeback", "restarted agent ignores a write-back of the dead one", "agentkill", [](Variant &v) { v.ghostIgnored = 1; }},
-  {"fetch-dead", "fetch although a dead rank's write may land", "rankkill", [](Variant &v) { v.fetchIgnoresDead = 1; }},
-  {"quarantine-ends", "quarantine of a granule ends at agent restart", "both", [](Variant &v) { v.quarantineEnds = 1; }},
-  {"slab-reclaimed", "slab of a dead rank reused", "rankkill", [](Variant &v) { v.slabReclaimed = 1; }},
-  {"no-adoption", "restarted agent does not adopt leases", "agentkill", [](Variant &v) { v.noAdopt = 1; }},
-  {"old-files", "restarted agent allocates in the old data files", "agentkill", [](Variant &v) { v.oldFiles = 1; }},
-  {"slow-while-down", "bit set and agent down: read the slow file", "agentkill", [](Variant &v) { v.deadAgentSlow = 1; }},
-  {"keep-clean", "clean extents kept after a power failure while the file was open", "power2", [](Variant &v) { v.keepCleanPower = 1; }},
-  {"slow-of-dirty", "dirty bytes read from the disks", "sooner", [](Variant &v) { v.slowOfDirty = 1; }},
-  {"slow-in-direct", "clean bytes read from the disks under a direct write", "sooner", [](Variant &v) { v.slowInDirect = 1; }},
-  {"slow-from-dead", "clean bytes read from the disks where a dead rank's write may land", "soonerkill", [](Variant &v) { v.slowFromDead = 1; }},
-  {"slow-in-copy", "clean bytes read from the disks while a copy is under way there", "sooner soonerkill soonerboth", [](Variant &v) { v.slowInCopy = 1; }},
-  {"kept-under-slow", "direct write granted over clean bytes that are being read from the disks", "sooner", [](Variant &v) { v.keptUnderSlow = 1; }},
-  {"lift-keeps-clean", "clean extents kept when a quarantine is lifted", "soonerkill", [](Variant &v) { v.liftKeepsClean = 1; }},
-  {"lift-counts", "write-back under way counts although a quarantine there was lifted", "soonerkill", [](Variant &v) { v.liftCounts = 1; }},
-  {"asked-unsynced", "barriers that free space sync no slow file, asked for or not", "asked1 asked2", [](Variant &v) { v.askedUnsynced = 1; }},
-  {"wait-slot", "a commit waits for ever for a cheap request", "freeze", [](Variant &v) { v.waitSlot = 1; }},
-  {"wait-lease", "a commit waits for ever for a direct write or a read under a lease", "freeze", [](Variant &v) { v.waitLease = 1; }},
-  {"wait-reader", "a fetch waits for ever for a reader of the disks", "freeze", [](Variant &v) { v.waitReader = 1; }},
-  {"in-place", "overwrite in place, not while copied; a dead holder's extent is copied only once its write has landed", "three rankkill power2 both", [](Variant &v) { v.inplace = 1; }},
-  {"in-place-never", "the same, but a dead holder's extent is never copied", "rankkill", [](Variant &v) { v.inplace = 1; v.ipDeadNever = 1; }},
-  {"in-place-dead", "the same, but a dead holder's extent is copied", "rankkill", [](Variant &v) { v.inplace = 1; v.ipDeadIgnored = 1; }},
-  {"in-place-clean", "overwrite in place of a clean extent that the journal still calls clean", "three", [](Variant &v) { v.inplace = 1; v.ipClean = 1; }},
-  {"in-place-copied", "overwrite in place while the extent is copied", "three", [](Variant &v) { v.inplace = 1; v.ipDuringCopy = 1; }},
-};
-static Config *cfg(const std::string &n) { for (auto &c : configs) if (n == c.name) return &c; fprintf(stderr, "no configuration %s\n", n.c_str()); exit(2); }
-static Variant *var(const std::string &n) { for (auto &v : variants) if (n == v.name) return &v; fprintf(stderr, "no variant %s\n", n.c_str()); exit(2); }
+// Rows that take minutes or gigabytes, variants that hold as well, and variants of which only a whole search of a large row tells.
+static const std::vector<std::string> LARGE = {
+  "plain1", "plain2", "three", "power1", "power1s", "power3", "rankkill3", "agentkill", "agentkill2", "agentkill3",
+  "agentkill4", "both", "both3", "all", "alls", "sooner", "soonerkill", "soonerboth", "asked1", "freeze", "freeze3",
+  "freezew", "freezesoon", "freezeak", "ringf", "ring2", "ringtso", "ringkill", "ringpower", "ringfreeze", "openf",
+  "opent", "openw", "open3", "open4", "openbound", "opena", "openkill", "openagent", "openfreeze"};
+static const std::vector<std::string> HOLD = {
+  "clear-on-clean", "never-lifted", "in-place", "slow-in-copy", "wait-reader", "slot-kept", "open-fetch", "open-under-lease",
+  "open-under-fetch", "adopt-no-close"};
+static const std::vector<std::string> DEEP = {"in-place-never", "no-ticket-bound", "bound-late"};
 
-// Configurations that take minutes or gigabytes, variants that hold as well, and variants of which only a whole search of a large row tells.
-static const char *LARGE[] = {"plain1", "three", "power1", "power3", "rankkill3", "agentkill", "agentkill2", "both", "all", "soonerboth", "freeze3", "freezew"};
-static const char *HOLD[] = {"clear-on-clean", "never-lifted", "in-place", "slow-in-copy", "wait-reader", "slot-kept"};
-static const char *DEEP[] = {"in-place-never"};
-template <size_t N> static bool among(const char *(&names)[N], const char *name) { for (auto *n : names) if (!strcmp(n, name)) return true; return false; }
+// ---- commands
+
+static bool among(const std::vector<std::string> &names, const std::string &name) {
+    return std::find(names.begin(), names.end(), name) != names.end(); }
+static bool listed(const char *names, const char *name) { return (std::string(" ") + names + " ").find(std::string(" ") + name + " ") != std::string::npos; }
+static const std::vector<Row> ROWS = rows();
+static Result run(const Row &row, const Variant &variant, bool symmetry, u64 limit) {
+  C = row; deviations.reset(); for (Deviation d : variant.deviations) deviations.set(d);
+  return explore(symmetry, limit);
+}
+static void report(const Row &row, const Variant &variant, const Result &r) {
+  std::string why = r.why.empty()
+      ? (r.whole ? "holds" : "no counterexample so far") : r.why + " (" + std::to_string(r.trace.size()) + " steps)";
+  printf("%-20s %-11s %10llu states %6.1f s  %s\n", variant.name, row.name, (unsigned long long)r.states, r.seconds, why.c_str());
+      fflush(stdout);
+}
 static int check(bool all, u64 limit) {
-  const u64 quick = 1500000;                            // every refutation but the deep ones comes sooner
+  const u64 quick = 3500000;                           // every refutation but the deep ones comes sooner
   int right = 0, wrong = 0;
-  for (auto &v0 : variants) {
-    bool spec = !strcmp(v0.in, "*"), hold = among(HOLD, v0.name), refuted = false, whole = true;
-    if (!all && (hold || among(DEEP, v0.name))) continue;
-    for (auto &c0 : configs) {
-      if (!spec && (std::string(" ") + v0.in + " ").find(std::string(" ") + c0.name + " ") == std::string::npos) continue;
-      if (spec && !all && among(LARGE, c0.name)) continue;
-      C = c0; V = v0; V.set(V); Result r = explore(true, true, all || spec ? limit : quick);
-      refuted |= !r.why.empty(); whole &= r.full;
-      printf("%-20s %-11s %10llu states %6.1f s  %s\n", V.name, C.name, (unsigned long long)r.states, r.secs, r.why.empty() ? (r.full ? "holds" : "no counterexample so far") : r.why.c_str()); fflush(stdout);
-      if (spec) { bool ok = r.why.empty() && r.full; (ok ? right : wrong)++; if (!ok) printf("WRONG: the specification does not hold in %s, or was not searched to the end\n", C.name); }
+  for (auto &v : VARIANTS) {
+    bool spec = !strcmp(v.rows, "*"), hold = among(HOLD, v.name), refuted = false, whole = true;
+    if (!all && (hold || among(DEEP, v.name))) continue;
+    for (auto &c : ROWS) {
+      if (spec ? !all && among(LARGE, c.name) : !listed(v.rows, c.name)) continue;
+      Result r = run(c, v, true, all || spec ? limit : quick); report(c, v, r);
+      refuted |= !r.why.empty(); whole &= r.whole;
+      if (spec) { bool ok = r.why.empty() && r.whole; (ok ? right : wrong)++;
+          if (!ok) printf("WRONG: the specification does not hold in %s, or was not searched to the end\n", c.name); }
       else if (refuted) break;
     }
     if (spec) continue;
     bool ok = hold ? !refuted && whole : refuted;
     (ok ? right : wrong)++;
-    if (!ok) printf("WRONG: %s %s\n", v0.name, hold ? "is known to hold, and does not" : "leaves a rule out, and nothing fails: the rule is not there");
+    if (!ok) printf("WRONG: %s %s\n", v.name, hold ? "is known to hold, and does not" : "leaves a rule out, and nothing fails: the rule is not there");
   }
   printf("protocol client: %d passed, %d failed\n", right, wrong);
   return wrong > 0;
 }
+template <typename T> static const T &named(const std::vector<T> &all, const char *name) {
+  for (auto &x : all) if (!strcmp(x.name, name)) return x;
+  fprintf(stderr, "nothing is called %s\n", name); exit(2);
+}
 
 int main(int argc, char **argv) {
-  std::string cmd = argc > 1 ? argv[1] : "list"; u64 limit = getenv("LIMIT") ? strtoull(getenv("LIMIT"), 0, 10) : 60000000;
-  if (cmd == "list") { for (auto &c : configs) printf("config  %-22s %s\n", c.name, c.what); for (auto &v : variants) printf("variant %-22s %s\n", v.name, v.what); return 0; }
-  if (cmd == "trace" && argc == 4) {
-    C = *cfg(argv[2]); V = *var(argv[3]); V.set(V); Result r = explore(false, true, limit);
-    printf("%s / %s: %llu states, %s\n", C.name, V.name, (unsigned long long)r.states, r.why.empty() ? (r.full ? "holds" : "limit reached") : "counterexample"); if (!r.why.empty()) printTrace(r); return !r.why.empty();
-  }
+  std::string cmd = argc > 1 ? argv[1] : "list"; u64 limit = getenv("LIMIT") ? strtoull(getenv("LIMIT"), 0, 10) : 100000000;
+  if (cmd == "list") { for (auto &c : ROWS) printf("row     %-22s %s\n", c.name, c.what);
+      for (auto &v : VARIANTS) printf("variant %-22s %s\n", v.name, v.what);
+      return 0; }
   if (cmd == "check") return check(argc > 2, limit);
-  if (cmd == "table") {                                 // table [VARIANT [CONFIG]]
-    std::string sub = argc > 2 ? argv[2] : "", csub = argc > 3 ? argv[3] : ""; int bad = 0;
-    for (auto &v0 : variants) for (auto &c0 : configs) {
-      std::string in = std::string(" ") + v0.in + " ";
-      if (!sub.empty() && sub != v0.name) continue;
-      if (csub.empty() ? in != " * " && in.find(std::string(" ") + c0.name + " ") == std::string::npos : csub != c0.name) continue;
-      C = c0; V = v0; V.set(V); Result r = explore(true, true, limit);
-      printf("%-20s %-11s %10llu states %6.1f s  %s%s\n", V.name, C.name, (unsigned long long)r.states, r.secs, r.why.empty() ? (r.full ? "holds" : "LIMIT reached, no counterexample") : r.why.c_str(), r.why.empty() ? "" : (" (" + std::to_string(r.trace.size()) + " steps)").c_str()); fflush(stdout);
-      if (in == " * " && !r.why.empty()) bad = 1;
+  if (cmd == "trace" && argc == 4) {
+    const Row &c = named(ROWS, argv[2]); const Variant &v = named(VARIANTS, argv[3]); Result r = run(c, v, false, limit);
+    report(c, v, r); if (!r.why.empty()) printTrace(r);
+    return !r.why.empty();
+  }
+  if (cmd == "table") {                                // table [VARIANT [ROW]]
+    int bad = 0;
+    for (auto &v : VARIANTS) for (auto &c : ROWS) {
+      if ((argc > 2 && strcmp(argv[2], v.name))
+          || (argc > 3 ? strcmp(argv[3], c.name) != 0 : strcmp(v.rows, "*") && !listed(v.rows, c.name))) continue;
+      Result r = run(c, v, true, limit); report(c, v, r); bad |= !strcmp(v.rows, "*") && !r.why.empty();
     }
     return bad;
   }
