@@ -309,8 +309,10 @@ impl World {
         let envelope = Envelope { slot: self.ranks[rank].slot as u32, seq };
         let now = self.now();
         if let Request::Open { inode, birth_ns, size, writable, path } = *request {
-            let observed = crate::Fingerprint { size, modified_ns: 0 };
             let identity = Identity { inode, birth_ns };
+            // The runtime looks at the file whenever it is asked: an open that is sent again says what it did before.
+            let now = self.inodes.iter().rfind(|inode| inode.identity == identity).map(|inode| inode.store.size());
+            let observed = crate::Fingerprint { size: now.unwrap_or(size), modified_ns: 0 };
             let opening = Opening { identity, observed, writable, path };
             self.agents[0].overlay.on_open(self.agents[0].memory.view(), envelope, opening);
             if let Some(number) = self.agents[0].overlay.find(identity) {
