@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use headstart_policy::client::{Decision, Reason, Request};
 use headstart_protocol::call::{Answer, Call, Failure, Moved, Step, Thread};
-use headstart_protocol::ring::Marks;
+use headstart_protocol::ring::{Marks, Ring};
 use headstart_protocol::shared::{Cells, FileEntry, GRANULES_PER_FILE, Granule, Header, Shared, Slot, WORDS_PER_FILE};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
@@ -21,6 +21,8 @@ pub const HERE: Range = Range { offset: 0, length: 4096 };
 pub const ELSEWHERE: Range = Range { offset: 64 * GRANULE_BYTES, length: 4096 };
 /// The bit of [`HERE`].
 pub const BIT: u64 = 0;
+/// The word of its granule.
+pub const WORD: usize = 0;
 
 /// Bytes that at most one thread may change at a time, and nobody while another reads them: the slow file's,
 /// or those of a place on flash. An access that is not ordered behind all that it conflicts with is reported.
@@ -60,7 +62,7 @@ impl Message {
     }
 }
 
-/// One file, one rank, one agent.
+/// One file, its ranks, one agent.
 pub struct World {
     header: Header,
     files: Vec<FileEntry>,
@@ -68,6 +70,7 @@ pub struct World {
     bits: Vec<AtomicU64>,
     granules: Vec<Granule>,
     marks: Marks,
+    rings: Vec<Ring>,
     ended: Cells,
     /// What the models fight over.
     pub bytes: Bytes,
@@ -79,22 +82,33 @@ pub struct World {
 }
 
 impl World {
+    /// With one rank, which has no ring.
     pub fn new() -> Arc<World> {
+        World::of(1, 0)
+    }
+
+    /// With so many ranks that have rings.
+    pub fn with_rings(ranks: usize) -> Arc<World> {
+        World::of(ranks, ranks)
+    }
+
+    fn of(ranks: usize, rings: usize) -> Arc<World> {
         let world = World {
             header: Header::default(),
             files: vec![FileEntry::default()],
-            slots: vec![Slot::default()],
+            slots: (0..ranks).map(|_| Slot::default()).collect(),
             bits: (0..WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
             granules: (0..GRANULES_PER_FILE).map(|_| Granule::default()).collect(),
             marks: Marks::default(),
+            rings: (0..rings).map(|_| Ring::default()).collect(),
             ended: Cells::default(),
             bytes: Bytes::new(),
             request: Message::new(),
             reply: Message::new(),
             steps: AtomicU32::new(0),
         };
-        world.header.slots_used.store(1, Ordering::Relaxed);
-        world.slots[0].file.store(FILE, Ordering::Relaxed);
+        world.header.slots_used.store(ranks as u64, Ordering::Relaxed);
+        world.slots.iter().for_each(|slot| slot.file.store(FILE, Ordering::Relaxed));
         Arc::new(world)
     }
 
@@ -109,9 +123,15 @@ impl World {
             bits: &self.bits,
             granules: &self.granules,
             marks: &self.marks,
-            rings: &[],
+            rings: &self.rings,
             ended: &self.ended,
         }
+    }
+
+    /// Commits of [`HERE`] need no answer from now on, as after one that was asked for. The number.
+    pub fn open(&self) -> u64 {
+        self.shared().announce(FILE, HERE);
+        self.shared().open(FILE, WORD)
     }
 
     pub fn slot(&self) -> &Slot {
@@ -188,8 +208,9 @@ impl Seen {
     }
 }
 
-fn check(model: impl Fn(&Seen) + Send + Sync + 'static) -> Seen {
-    let builder = loom::model::Builder::new();
+fn check(preemptions: Option<usize>, model: impl Fn(&Seen) + Send + Sync + 'static) -> Seen {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(preemptions);
     let seen = Seen::default();
     let noted = seen.clone();
     builder.check(move || model(&noted));
@@ -198,7 +219,16 @@ fn check(model: impl Fn(&Seen) + Send + Sync + 'static) -> Seen {
 
 /// No execution of the model breaks a rule, and together they come to each of `outcomes`.
 pub fn holds(outcomes: &[&'static str], model: impl Fn(&Seen) + Send + Sync + 'static) {
-    let seen = check(model).0.lock().unwrap().clone();
+    come_to(outcomes, &check(None, model));
+}
+
+/// The same of those executions in which threads are interrupted so often: of models of which all take too long.
+pub fn holds_within(preemptions: usize, outcomes: &[&'static str], model: impl Fn(&Seen) + Send + Sync + 'static) {
+    come_to(outcomes, &check(Some(preemptions), model));
+}
+
+fn come_to(outcomes: &[&'static str], seen: &Seen) {
+    let seen = seen.0.lock().unwrap().clone();
     assert_eq!(
         seen,
         outcomes.iter().copied().collect::<BTreeSet<_>>(),
@@ -208,7 +238,7 @@ pub fn holds(outcomes: &[&'static str], model: impl Fn(&Seen) + Send + Sync + 's
 
 /// Some execution of the model breaks the rule; `symptom` is part of what is reported.
 pub fn refuted(symptom: &str, model: impl Fn(&Seen) + Send + Sync + 'static) {
-    let result = catch_unwind(AssertUnwindSafe(|| drop(check(model))));
+    let result = catch_unwind(AssertUnwindSafe(|| drop(check(None, model))));
     let panic = result.expect_err("the model checker finds no execution that needs the rule");
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default();

@@ -188,7 +188,7 @@ fn slab(seen: &Seen, [first, second]: [Step; 2], [third, fourth]: [Step; 2]) {
             second(world);
             world.step();
             if seen.answer(world.request.has_come(), "committed", "nothing yet") {
-                world.slot().slabs[0].revoke();
+                world.slot().revoke_slab(0);
                 world.bytes.write();
             }
         },
@@ -196,7 +196,7 @@ fn slab(seen: &Seen, [first, second]: [Step; 2], [third, fourth]: [Step; 2]) {
 }
 
 fn grant_slab(world: &World) {
-    world.slot().slabs[0].grant(PLACE);
+    world.slot().show_slab(0, PLACE);
 }
 
 fn write(world: &World) {
