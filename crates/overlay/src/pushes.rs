@@ -9,6 +9,7 @@
 //! Nothing that a commit would have to wait for may begin in an open granule: what was pushed counts.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use headstart_protocol::ring::{Pushed, word_of};
 use headstart_protocol::shared::{GRANULES_PER_FILE, Shared};
@@ -40,7 +41,7 @@ impl Overlay {
         }
         let mut used: BTreeMap<(u32, u32), (Range, u64)> = BTreeMap::new();
         for pushed in &taken {
-            if self.counts(pushed) && self.take_pages(pushed) {
+            if self.counts(pushed, 0) && self.take_pages(pushed) {
                 self.apply_pushed(shared, pushed);
                 let (range, bytes) = used.entry((pushed.slot, pushed.place.file)).or_default();
                 (*range, *bytes) = (pushed.range, *bytes + pushed.range.length);
@@ -56,12 +57,13 @@ impl Overlay {
         }
     }
 
-    /// Whether the commit is one that its thread may take for done.
-    fn counts(&self, pushed: &Pushed) -> bool {
+    /// Whether the commit is one that its thread may take for done. It lies within the known size, or within what that
+    /// was under an agent before, which may have been of a file that has no name any more.
+    fn counts(&self, pushed: &Pushed, size_before: u64) -> bool {
         let Pushed { slot, seq, range, place, .. } = *pushed;
         let end = range.offset.saturating_add(range.length);
         self.rings.counts(pushed)
-            && self.files.get(&place.file).is_some_and(|known| end <= known.length.size())
+            && self.files.get(&place.file).is_some_and(|known| end <= known.length.size().max(size_before))
             && self.threads.last_commit(slot).is_none_or(|last| last < seq)
             && place.place % PAGE_BYTES == range.offset % PAGE_BYTES
             && !range.is_empty()
@@ -198,7 +200,8 @@ impl Overlay {
                 let run = Run::touching(place.data_file, place.place, range.length);
                 overlay.is_of_before(place.file, place.data_file) && overlay.space.adopt_slab(run)
             };
-            if self.counts(pushed) && (self.take_pages(pushed) || adopts(self)) {
+            let size_before = shared.files.get(place.file as usize).map_or(0, |file| file.size.load(Ordering::Acquire));
+            if self.counts(pushed, size_before) && (self.take_pages(pushed) || adopts(self)) {
                 self.apply_pushed(shared, pushed);
             }
         }

@@ -22,14 +22,17 @@ fn found(order: Order) -> Option<String> {
 
 #[test]
 fn calls_in_the_order_of_their_steps_return_no_old_value_and_end() {
-    let (mut seeds, mut steps, mut leased_reads) = (Random(1), [0; 4], 0);
+    let (mut seeds, mut steps, mut leased_reads, mut pushes) = (Random(1), [0; 4], 0, [0; 2]);
     for _ in 0..HISTORIES {
         let seed = seeds.next();
         let mut world = World::new(seed, RANKS, Order::Right);
         world.run(OPERATIONS).unwrap_or_else(|text| panic!("seed {seed}: {text}"));
         steps.iter_mut().zip(world.steps).for_each(|(sum, count)| *sum += count);
         leased_reads += world.leased_reads;
+        pushes.iter_mut().zip(world.pushes).for_each(|(sum, count)| *sum += count);
     }
+    let [pushed, counted] = pushes;
+    assert!(counted > HISTORIES / 4 && pushed > counted, "pushed, and counted: {pushes:?}");
     assert!(leased_reads > 100, "{leased_reads} reads were in vain again and again");
     assert!(steps.iter().all(|count| *count > 2 * HISTORIES), "looks, slow files, flash, questions: {steps:?}");
 }
@@ -72,4 +75,27 @@ fn a_thread_that_releases_a_lease_or_says_it_wrote_before_it_moves_is_found() {
 #[test]
 fn a_thread_that_commits_before_it_wrote_is_found() {
     is_found(Order::FlashLater, "");
+}
+
+#[test]
+fn a_thread_that_does_not_look_again_after_a_push_is_found() {
+    is_found(Order::NoLookAfterPush, "old value");
+}
+
+#[test]
+fn an_agent_that_answers_before_it_takes_out_what_was_pushed_is_found() {
+    is_found(Order::NoDrain, "old value");
+}
+
+#[test]
+fn an_agent_that_leaves_a_granule_open_is_found() {
+    is_found(Order::OpenDirect, "old value");
+    is_found(Order::OpenClear, "old value");
+}
+
+#[test]
+fn an_agent_that_applies_what_does_not_count_is_found() {
+    is_found(Order::Stale, "old value");
+    is_found(Order::Twice, "");
+    is_found(Order::NoTickets, "old value");
 }

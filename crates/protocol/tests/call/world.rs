@@ -1,6 +1,7 @@
 //! One block of one file, threads that drive a [`Call`] each, and an agent that keeps the protocol's
 //! other side in the simplest way: a map of one entry, a new place for every commit, one direct write at
-//! a time. Whoever is next is drawn at random. A thread may drive its call in a wrong order.
+//! a time, and a granule that is open after a commit until something is in the way. Whoever is next is drawn at random.
+//! A thread may drive its call in a wrong order, and the agent leave out a rule of rings.
 
 use std::sync::atomic::Ordering;
 
@@ -10,6 +11,7 @@ use headstart_protocol::call::{Answer, Call, Moved, Step, Thread};
 use headstart_protocol::lease::Place;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::Request as Message;
+use headstart_protocol::ring::Collector;
 use headstart_protocol::shared::{STATE_CHEAP, STATE_FREE, Shared, Slot};
 use headstart_units::chance::Random;
 use headstart_units::request::{Direction, Range};
@@ -50,7 +52,7 @@ pub fn request(direction: Direction, range: Range) -> Request {
     Request { direction, range, distance: Distance::far(1 << 30) }
 }
 
-/// What a thread does wrong.
+/// What a thread or the agent does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Right,
@@ -67,6 +69,18 @@ pub enum Order {
     CheapLater,
     LeasedLater,
     FlashLater,
+    /// It does not look again after a push.
+    NoLookAfterPush,
+    /// The agent does not take out what was pushed before it looks at a request.
+    NoDrain,
+    /// It does not close the granule before a direct write, or before it clears the bit.
+    OpenDirect,
+    OpenClear,
+    /// It applies what was pushed under an old number, or what was committed already.
+    Stale,
+    Twice,
+    /// It applies what it took out in the order of slots.
+    NoTickets,
 }
 
 /// From the first end of a write or read of one value to the last begin of one.
@@ -101,6 +115,7 @@ struct Operation {
     /// What was said to be moved and is not.
     later: Option<Step>,
     is_leased: bool,
+    is_pushed: bool,
     direction: Direction,
     absorbs: bool,
     begun: u64,
@@ -123,12 +138,19 @@ pub struct World {
     /// The slow file has what is mapped as well.
     is_clean: bool,
     writer: Option<usize>,
+    /// The granule is open, under that number.
+    open: Option<u64>,
+    collector: Collector,
+    /// The last commit of each thread.
+    committed: Vec<u64>,
     /// Of each value: when its write, and those who read it, began and ended.
     spans: Vec<Vec<(u64, u64)>>,
     /// How often each kind of step was made: nothing is shown by a history without them.
     pub steps: [u64; 4],
     /// How often a read of the slow file took a lease.
     pub leased_reads: u64,
+    /// How many commits were pushed, and how many of them counted.
+    pub pushes: [u64; 2],
 }
 
 impl World {
@@ -149,9 +171,13 @@ impl World {
             mapped: None,
             is_clean: false,
             writer: None,
+            open: None,
+            collector: Collector::default(),
+            committed: vec![0; ranks],
             spans: vec![vec![(0, 0)]],
             steps: [0; 4],
             leased_reads: 0,
+            pushes: [0; 2],
         }
     }
 
@@ -200,6 +226,7 @@ impl World {
             is_moved: false,
             later: None,
             is_leased: false,
+            is_pushed: false,
             direction,
             absorbs,
             begun: self.clock,
@@ -238,10 +265,17 @@ impl World {
                 self.memory.slots[rank].free();
                 operation.next = Step::Done;
             }
+            Step::Look if order == Order::NoLookAfterPush && operation.is_pushed => {
+                self.memory.slots[rank].free();
+                operation.next = Step::Done;
+            }
             Step::Look => {
                 self.steps[0] += 1;
                 operation.next = operation.call.look(&thread(&self.memory, rank, operation));
                 operation.is_leased = false;
+                let counts = operation.is_pushed && !matches!(operation.next, Step::AskPushed(_));
+                operation.is_pushed = false;
+                self.pushes[1] += u64::from(counts);
             }
             Step::Slow(_) | Step::Flash { .. } if !operation.is_moved => {
                 let is_slow = matches!(operation.next, Step::Slow(_));
@@ -261,20 +295,30 @@ impl World {
                 }
             }
             Step::Slow(_) | Step::Flash { .. } => self.moved(rank, operation),
-            Step::Ask(message) if self.asked[rank].is_none() && self.answers[rank].is_none() => {
+            Step::Push => {
+                self.pushes[0] += 1;
+                operation.next = operation.call.push(&thread(&self.memory, rank, operation));
+                operation.is_pushed = true;
+            }
+            Step::Ask(message) | Step::AskPushed(message)
+                if self.asked[rank].is_none() && self.answers[rank].is_none() =>
+            {
                 if order == Order::KeepsSlot {
                     self.memory.slots[rank].state.store(STATE_CHEAP, Ordering::Relaxed);
                 }
                 self.steps[3] += 1;
+                if matches!(operation.next, Step::Ask(_)) {
+                    self.memory.slots[rank].seq.fetch_add(1, Ordering::Relaxed);
+                }
                 self.asked[rank] = Some(message);
             }
-            Step::Ask(_) => {
+            Step::Ask(_) | Step::AskPushed(_) => {
                 let Some(answer) = self.answers[rank].take() else { return };
                 let thread = thread(&self.memory, rank, operation);
                 operation.next = operation.call.on_answer(&thread, answer).expect("the agent answers what is asked");
                 operation.is_leased = true;
             }
-            Step::Push | Step::AskPushed(_) | Step::Tell(_) => unreachable!("no granule is open here"),
+            Step::Tell(_) => unreachable!("no ring fills here"),
             Step::Sync | Step::Done => unreachable!("reads and writes sync nothing, and end at once"),
         }
     }
@@ -328,24 +372,37 @@ impl World {
 
     fn serve(&mut self, rank: usize) {
         let Some(message) = self.asked[rank] else { return };
+        if self.order != Order::NoDrain {
+            self.drain();
+        }
+        if matches!(message, Message::Write { .. }) && self.writer.is_none() && self.order != Order::OpenDirect {
+            self.close();
+        }
+        if matches!(message, Message::Read { leased: true, .. }) {
+            self.close();
+        }
         let (shared, slot) = (self.memory.view(), &self.memory.slots[rank]);
         let place_of =
             |place: usize| Place { file: FILE, data_file: 0, place: place as u64 * BLOCK.length, length: BLOCK.length };
         let answer = match message {
             Message::Slab { .. } => {
-                slot.show_slab(0, place_of(self.flash.len()));
-                self.flash.push(GARBAGE);
+                // For two writes: the second asks nobody.
+                slot.show_slab(0, Place { length: 2 * BLOCK.length, ..place_of(self.flash.len()) });
+                self.flash.extend([GARBAGE; 2]);
                 Answer::Done
             }
+            Message::Commit { .. } if self.is_committed(rank) => Answer::Done,
             Message::Commit { place, .. } => {
                 shared.announce(FILE, BLOCK);
                 let is_held_up = shared.slow_read_overlaps(FILE, BLOCK) || self.writer.is_some();
                 if !shared.is_settled(FILE, 0) || is_held_up {
                     return;
                 }
-                slot.revoke_slab(0);
+                use_slab(slot, place);
                 shared.raise_generation(FILE, BLOCK);
                 (self.mapped, self.is_clean) = (Some((place / BLOCK.length) as usize), false);
+                self.committed[rank] = slot.seq.load(Ordering::Relaxed);
+                self.open.get_or_insert_with(|| shared.open(FILE, 0));
                 Answer::Done
             }
             Message::Read { leased, .. } => {
@@ -389,6 +446,40 @@ impl World {
         self.free_places();
     }
 
+    /// Whether the commit that the thread asks for was applied when it was pushed.
+    fn is_committed(&self, rank: usize) -> bool {
+        self.order != Order::Twice && self.memory.slots[rank].seq.load(Ordering::Relaxed) == self.committed[rank]
+    }
+
+    /// Applies what was pushed.
+    fn drain(&mut self) {
+        let mut taken = self.collector.take(self.memory.view());
+        if self.order == Order::NoTickets {
+            taken.sort_by_key(|pushed| pushed.slot);
+        }
+        for pushed in taken {
+            let rank = pushed.slot as usize;
+            let counts = self.order == Order::Stale || self.open == Some(pushed.open);
+            if counts && pushed.seq > self.committed[rank] {
+                self.committed[rank] = pushed.seq;
+                self.memory.view().raise_generation(FILE, BLOCK);
+                (self.mapped, self.is_clean) = (Some((pushed.place.place / BLOCK.length) as usize), false);
+                use_slab(&self.memory.slots[rank], pushed.place.place);
+            }
+        }
+        self.collector.store_tails(self.memory.view());
+    }
+
+    /// What was pushed before is applied, and nothing that is pushed later.
+    fn close(&mut self) {
+        if self.open.is_some() {
+            self.memory.view().begin_closing(FILE, 0);
+            self.drain();
+            self.open = None;
+            self.memory.view().end_closing(FILE, 0);
+        }
+    }
+
     /// The block goes back to the slow file; the next time it leaves flash, and its bit is cleared.
     fn write_back(&mut self) {
         if self.writer.is_some() {
@@ -397,6 +488,12 @@ impl World {
         match self.mapped {
             Some(place) if !self.is_clean => (self.disk, self.is_clean) = (self.flash[place], true),
             _ => {
+                if self.order != Order::OpenClear {
+                    self.close();
+                }
+                if self.mapped.is_some() && !self.is_clean {
+                    return; // pushed meanwhile
+                }
                 self.mapped = None;
                 self.memory.view().clear_bit(FILE, 0);
                 self.free_places();
@@ -407,13 +504,25 @@ impl World {
     /// Places that nothing names hold anything.
     fn free_places(&mut self) {
         for (place, cell) in self.flash.iter_mut().enumerate() {
-            let is_here = |held: Place| held.length > 0 && held.place == place as u64 * BLOCK.length;
+            let offset = place as u64 * BLOCK.length;
+            let is_here = |held: Place| held.place <= offset && offset < held.place + held.length;
             let slots = &self.memory.slots;
             let is_named = slots.iter().any(|slot| slot.held_pieces().any(is_here) || is_here(slot.slabs[0].read()));
             if !is_named && self.mapped != Some(place) {
                 *cell = GARBAGE;
             }
         }
+    }
+}
+
+/// The place is no more the slab's, and what lies before it neither.
+fn use_slab(slot: &Slot, place: u64) {
+    let held = slot.slabs[0].read();
+    let (next, end) = (place + BLOCK.length, held.place + held.length);
+    if held.place <= place && next < end {
+        slot.show_slab(0, Place { place: next, length: end - next, ..held });
+    } else if held.place <= place && next == end {
+        slot.revoke_slab(0);
     }
 }
 
