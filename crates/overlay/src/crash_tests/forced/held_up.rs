@@ -289,3 +289,53 @@ fn who_waits_for_dirty_bytes_under_a_direct_write_that_does_not_end_is_told_whos
     w.finish();
     no_violation(&w);
 }
+
+/// Rank 0 after so many steps of a read or a write; none if it has ended by then.
+fn stopped_after(steps: usize, kind: Kind, absorbed: bool, is_on_flash: bool) -> Option<World> {
+    let mut w = world();
+    write(&mut w, 2, Range::new(0, 8192), is_on_flash);
+    match kind {
+        Kind::Write => ranks::begin_write(&mut w, 0, 0, A, absorbed),
+        kind => ranks::begin_other(&mut w, 0, kind, 0, A),
+    }
+    for _ in 0..steps {
+        ranks::step(&mut w, 0, false);
+        if !w.agents[0].tasks.is_empty() {
+            w.step_task(0);
+        }
+    }
+    w.ranks[0].is_busy().then_some(w)
+}
+
+#[test]
+fn wherever_a_thread_is_stopped_for_ever_the_others_end_and_their_bytes_drain() {
+    let mut stops = 0;
+    for (kind, absorbed) in [(Kind::Read, false), (Kind::Write, true), (Kind::Write, false)] {
+        for is_on_flash in [false, true] {
+            let stopped = (0..100).map_while(|steps| stopped_after(steps, kind, absorbed, is_on_flash));
+            for mut w in stopped {
+                stops += 1;
+                for (rank, range, absorbed) in [(2, A, true), (3, A, false), (2, ELSEWHERE, true), (3, A, true)] {
+                    write(&mut w, rank, range, absorbed);
+                    other(&mut w, 5 - rank, Kind::Read, range);
+                }
+                other(&mut w, 2, Kind::Fsync, A);
+                w.agents[0].overlay.drain(true);
+                for _ in 0..100 {
+                    w.poll();
+                    if !w.agents[0].tasks.is_empty() {
+                        w.step_task(0);
+                    }
+                }
+                w.agents[0].overlay.drain(false);
+                let held = w.agents[0].overlay.leases.direct_overlaps(0, A);
+                let rest = if held { Range::between(A.end(), u64::MAX) } else { Range::between(0, u64::MAX) };
+                assert!(!w.agents[0].overlay.is_dirty(0, rest), "{kind:?} {absorbed} {is_on_flash}: {:?}", w.ranks[0]);
+                run(&mut w, 0);
+                w.finish();
+                no_violation(&w);
+            }
+        }
+    }
+    assert!(stops > 20, "{stops} stops");
+}
