@@ -33,23 +33,19 @@ enum By {
 enum Stage {
     /// Nothing is looked at.
     Begun,
-    /// At the slow file without a lease, with what the generation was before.
+    /// At so many bytes of the slow file without a lease.
     Bare {
-        part: Range,
+        length: u64,
         by: By,
-        generation: u64,
     },
-    /// It is read.
+    /// They are read.
     BareMoved {
-        part: Range,
+        length: u64,
         by: By,
-        generation: u64,
         moved: Moved,
     },
-    /// `Read` is asked, with what the generation was before.
-    Asked {
-        generation: u64,
-    },
+    /// `Read` is asked.
+    Asked,
     /// At a piece of a flash-read lease: `left` bytes of the lease are not read yet, of which it has
     /// `length`.
     Flash {
@@ -88,6 +84,8 @@ pub(super) struct Read {
     /// Bytes read, and those that flash served.
     done: u64,
     flash: u64,
+    /// What the generation of the rest was before it was looked at or asked for.
+    generation: u64,
     /// How often a read of the slow file did not count.
     in_vain: u32,
     served: Served,
@@ -111,7 +109,7 @@ impl Read {
 
     fn new(file: u32, request: Request) -> Read {
         let (served, stage) = (Served::ReadEnd, Stage::Begun);
-        Read { file, request, done: 0, flash: 0, in_vain: 0, served, failure: None, stage }
+        Read { file, request, done: 0, flash: 0, generation: 0, in_vain: 0, served, failure: None, stage }
     }
 
     pub(super) fn result(&self) -> Result<u64, Failure> {
@@ -130,24 +128,22 @@ impl Read {
         match self.stage {
             Stage::Begun => {
                 let part = self.request.range;
-                let generation = begin(thread, self.file, part);
+                self.generation = begin(thread, self.file, part);
                 if !is_clear(thread, self.file, part) {
                     return self.ask_read(thread);
                 }
-                self.stage = Stage::Bare { part, by: By::Bits, generation };
+                self.stage = Stage::Bare { length: part.length, by: By::Bits };
                 Step::Slow(part)
             }
-            Stage::BareMoved { part, by, generation, moved } => {
-                match judge(thread, self.file, self.rest(), generation) {
-                    Judged::Counts if by == By::Bits => self.end_cheap(thread, moved),
-                    Judged::Counts => {
-                        thread.slot().end_reading();
-                        self.take_part(thread, part, by, moved)
-                    }
-                    Judged::InVain => self.ask_again(thread),
-                    Judged::Closed => self.closed(),
+            Stage::BareMoved { length, by, moved } => match judge(thread, self.file, self.rest(), self.generation) {
+                Judged::Counts if by == By::Bits => self.end_cheap(thread, moved),
+                Judged::Counts => {
+                    thread.slot().end_reading();
+                    self.take_part(thread, Range::new(self.rest().offset, length), by, moved)
                 }
-            }
+                Judged::InVain => self.ask_again(thread),
+                Judged::Closed => self.closed(),
+            },
             stage => unreachable!("a thread that is at {stage:?} looks at nothing"),
         }
     }
@@ -170,8 +166,8 @@ impl Read {
 
     pub(super) fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         match self.stage {
-            Stage::Bare { part, by, generation } => {
-                self.stage = Stage::BareMoved { part, by, generation, moved };
+            Stage::Bare { length, by } => {
+                self.stage = Stage::BareMoved { length, by, moved };
                 Step::Look
             }
             Stage::Flash { piece, left, length } => self.on_piece(thread, moved, (piece, left, length)),
@@ -242,24 +238,24 @@ impl Read {
 
     pub(super) fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
         Ok(match (self.stage, answer) {
-            (Stage::Asked { .. }, Answer::Flash(length)) => self.read_piece(thread, 0, length.min(self.rest().length)),
-            (Stage::Asked { generation }, Answer::Disk(length) | Answer::Sooner(length)) => {
+            (Stage::Asked, Answer::Flash(length)) => self.read_piece(thread, 0, length.min(self.rest().length)),
+            (Stage::Asked, Answer::Disk(length) | Answer::Sooner(length)) => {
                 let part = Range::new(self.rest().offset, length.min(self.rest().length));
                 let by = if matches!(answer, Answer::Sooner(_)) { By::Sooner } else { By::Agent };
-                self.read_slow(thread, part, by, generation)
+                self.read_slow(thread, part, by)
             }
             (Stage::WriteBackAsked(range), Answer::Done) => self.drop_unread(range),
             (Stage::DropAsked, Answer::Done) => self.ask_rest(thread),
-            (Stage::Asked { .. } | Stage::WriteBackAsked(_) | Stage::DropAsked, Answer::Refused(errno)) => {
+            (Stage::Asked | Stage::WriteBackAsked(_) | Stage::DropAsked, Answer::Refused(errno)) => {
                 self.fail(thread, errno)
             }
-            (Stage::Asked { .. } | Stage::WriteBackAsked(_) | Stage::DropAsked, _) => return Err(Unexpected),
+            (Stage::Asked | Stage::WriteBackAsked(_) | Stage::DropAsked, _) => return Err(Unexpected),
             (stage, _) => unreachable!("a thread that is at {stage:?} awaits no answer"),
         })
     }
 
     /// Reads a part of the slow file as the agent says.
-    fn read_slow(&mut self, thread: &impl Thread, part: Range, by: By, generation: u64) -> Step {
+    fn read_slow(&mut self, thread: &impl Thread, part: Range, by: By) -> Step {
         let is_leased = self.wants_lease();
         if part.is_empty() {
             if is_leased {
@@ -271,7 +267,7 @@ impl Read {
             self.stage = Stage::Leased { part, by };
         } else {
             thread.slot().hint_reading(self.file);
-            self.stage = Stage::Bare { part, by, generation };
+            self.stage = Stage::Bare { length: part.length, by };
         }
         Step::Slow(part)
     }
@@ -300,7 +296,8 @@ impl Read {
             thread.slot().free();
             return self.closed();
         }
-        self.stage = Stage::Asked { generation: thread.shared().generation_of(self.file, rest) };
+        self.generation = thread.shared().generation_of(self.file, rest);
+        self.stage = Stage::Asked;
         let (Range { offset, length }, leased) = (rest, self.wants_lease());
         Step::Ask(Message::Read { file: self.file, offset, length, leased })
     }

@@ -1,6 +1,7 @@
 //! A managed descriptor as one call sees it.
 
 use std::cell::Cell;
+use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 
 use headstart_protocol::shared::{FileEntry, Shared};
@@ -26,7 +27,6 @@ pub(crate) struct Target {
     /// The file's record.
     pub record: &'static Record,
     entry: u32,
-    index: u32,
     /// Which of the files that the record stood for it is.
     serial: u32,
     flags: c_int,
@@ -56,7 +56,7 @@ impl Target {
         let same = now & !WANTED == self.entry || self.held.get() && now == CLOSING_MANAGED;
         let description = &DESCRIPTIONS[(self.entry - MANAGED) as usize];
         same
-            && description.record.load(Ordering::Acquire) == self.index
+            && ptr::eq(record_of(self.entry).1, self.record)
             // Closed and opened again before it was held, the same file may append now.
             && (self.held.get() || description.flags.load(Ordering::Relaxed) == self.flags)
             && self.record.file() == self.file
@@ -127,10 +127,10 @@ pub(crate) fn can_write(flags: c_int) -> bool {
 
 #[inline(always)]
 pub(crate) fn target(fd: c_int, entry: u32) -> Target {
-    let (index, record) = record_of(entry);
+    let record = record_of(entry).1;
     let flags = DESCRIPTIONS[(entry - MANAGED) as usize].flags.load(Ordering::Relaxed);
     let (file, serial) = (record.file(), record.serial());
-    Target { fd, file, record, entry, index, serial, flags, noted: false, held: Cell::new(false) }
+    Target { fd, file, record, entry, serial, flags, noted: false, held: Cell::new(false) }
 }
 
 /// Asks for a descriptor's flags, if it still is what its entry says; whoever closes it waits meanwhile.
