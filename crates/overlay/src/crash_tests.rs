@@ -43,8 +43,8 @@
 //! | old-files | `a_commit_to_a_slab_of_before_is_accepted_and_new_slabs_lie_in_new_data_files`, `places_under_a_read_lease_of_before_stay_until_it_ends` |
 //! | slow-while-down | `while_no_agent_runs_a_read_waits_where_a_bit_is_set_and_goes_on_elsewhere`; of the library `ranks_wait_for_a_new_agent_and_send_the_pending_commit_again` |
 //! | slow-of-dirty (`docs/reference/semantics.md`) | none, agent, power; `clean_bytes_are_read_from_the_disks_up_to_dirty_ones_and_stay_on_flash` |
-//! | disk-no-bump: of a commit | `what_a_stopped_read_found_beneath_bytes_on_flash_does_not_count` |
-//! | disk-no-bump: of a direct write over clean bytes | none, agent, power; `a_direct_write_under_a_read_of_the_disks_makes_it_read_again` |
+//! | disk-no-bump: of what comes to flash | `the_death_of_the_agent_under_living_threads_loses_nothing_and_stops_nobody` |
+//! | disk-no-bump: of a direct write over clean bytes | `a_direct_write_under_a_read_of_the_disks_makes_it_read_again`, `what_a_stopped_read_found_beneath_bytes_on_flash_does_not_count` |
 //! | no-validate-read | `a_thread_that_does_not_look_again_is_found` of `protocol` |
 //! | slow-in-direct | `nobody_reads_the_disks_where_a_direct_write_is_under_way` |
 //! | slow-from-dead | `nobody_reads_the_disks_where_the_write_of_a_dead_thread_may_land` |
