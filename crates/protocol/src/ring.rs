@@ -186,11 +186,12 @@ impl Ring {
         self.head.0.load(Ordering::Relaxed).wrapping_sub(self.tail.0.load(Ordering::Acquire))
     }
 
-    /// Whether the agent should be told to look, after a push: at half of the ring, and each quarter from there.
+    /// Whether the agent should be told to look, after a push: at each quarter of the ring that fills. It hands out
+    /// slabs for as many writes again, before those at hand are used up.
     #[inline]
     pub fn wants_agent(&self) -> bool {
         let (waiting, quarter) = (self.waiting(), (ENTRIES_MAX / 4).max(1) as u64);
-        waiting >= ENTRIES_MAX as u64 / 2 && self.head.0.load(Ordering::Relaxed).is_multiple_of(quarter)
+        waiting >= quarter && self.head.0.load(Ordering::Relaxed).is_multiple_of(quarter)
     }
 
     #[inline]
