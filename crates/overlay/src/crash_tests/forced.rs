@@ -12,6 +12,7 @@ mod leaps;
 mod lengthening;
 mod online;
 mod regions;
+mod rings;
 mod sooner;
 mod truncations;
 

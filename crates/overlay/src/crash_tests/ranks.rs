@@ -317,7 +317,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
         }
         Doing::Next(Step::Tell(_)) => {
             // A thread waits for nothing then; the agent may look at once, or later.
-            if w.random.chance(50) {
+            if !w.whims.deaf && w.random.chance(50) {
                 w.poll();
             }
             let (thread, call) = (library(w, rank, o, false), o.call.as_mut());

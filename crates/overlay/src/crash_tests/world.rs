@@ -125,6 +125,8 @@ pub struct Whims {
     pub regions: bool,
     /// Threads say now and then that the disks answer sooner than flash, or later.
     pub measures: bool,
+    /// The agent does not hear that a ring fills.
+    pub deaf: bool,
 }
 
 /// Everything.

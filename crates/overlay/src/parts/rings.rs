@@ -154,6 +154,7 @@ mod tests {
     fn what_is_pushed_under_a_number_counts_until_the_word_is_closed() {
         let memory = Memory::new(1, 2, 1);
         let (shared, mut rings) = (memory.view(), Rings::default());
+        shared.announce(0, BLOCK);
         rings.open(shared, 0, 0);
         let open = shared.open_for(1, 0, BLOCK).unwrap();
         shared.push(1, open, BLOCK, PLACE);
