@@ -193,6 +193,8 @@ fn nothing_is_pushed_where_a_bit_is_set_before_everybody_has_left_the_disk() {
     (0..2).for_each(|_| ranks::step(&mut w, 1, false)); // it has seen the bit clear
     ranks::begin_write(&mut w, 0, 0, FAR, true);
     assert!(!step_alone(&mut w, 0), "the commit waits for it");
+    write(&mut w, 3, A, true); // this does not
+    write(&mut w, 3, A, true);
     assert!(!is_open(&w, FAR) && !w.agents[0].memory.view().all_clear(0, FAR));
     let pushes = w.pushes;
     ranks::begin_write(&mut w, 2, 0, FAR, true);
@@ -439,23 +441,97 @@ fn a_push_counts_before_a_direct_write_is_granted_or_not_at_all() {
 
 #[test]
 fn no_granule_is_opened_while_a_truncation_of_the_file_waits() {
-    let mut w = open_world();
-    about_to_push(&mut w, 0, block(1));
-    push(&mut w, 1, block(2));
-    w.agents[0].overlay.drain(true);
-    w.poll(); // a write-back is under way, and stands still
-    w.agents[0].overlay.drain(false);
-    ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(4096, u64::MAX));
-    (0..3).for_each(|_| ranks::step(&mut w, 2, false));
-    assert!(w.ranks[2].answer.is_none(), "it waits for the write-back");
-    assert!(!is_open(&w, A));
-    pushes_in_vain(&mut w, 0);
-    ranks::begin_write(&mut w, 3, 0, A, true);
-    (0..20).for_each(|_| ranks::step(&mut w, 3, false));
-    assert!(!is_open(&w, A), "what is committed meanwhile opens nothing");
-    [2, 3, 0].into_iter().for_each(|rank| run(&mut w, rank));
-    read(&mut w, 1, Range::new(0, 3 * 4096));
-    all_right(&mut w, Range::new(0, 3 * 4096));
+    for kind in [Kind::Truncate, Kind::Rearrange] {
+        let mut w = open_world();
+        about_to_push(&mut w, 0, block(1));
+        push(&mut w, 1, block(2));
+        w.agents[0].overlay.drain(true);
+        w.poll(); // a write-back is under way, and stands still
+        w.agents[0].overlay.drain(false);
+        ranks::begin_other(&mut w, 2, kind, 0, Range::new(4096, u64::MAX));
+        (0..3).for_each(|_| ranks::step(&mut w, 2, false));
+        assert!(w.ranks[2].answer.is_none(), "it waits for the write-back");
+        assert!(!is_open(&w, A));
+        pushes_in_vain(&mut w, 0);
+        for _ in 0..2 {
+            ranks::begin_write(&mut w, 3, 0, A, true);
+            assert!(step_alone(&mut w, 3), "it lies below");
+            assert!(!is_open(&w, A), "{kind:?}: what is committed meanwhile opens nothing");
+        }
+        [2, 0].into_iter().for_each(|rank| run(&mut w, rank));
+        read(&mut w, 1, Range::new(0, 3 * 4096));
+        all_right(&mut w, Range::new(0, 3 * 4096));
+    }
+}
+
+/// Somebody has a lease in the granule, or waits for one, or a fetch is under way there: not where A is.
+fn occupied(w: &mut World, how: usize) {
+    match how {
+        0 => {
+            ranks::begin_other(w, 2, Kind::Read, 0, block(9));
+            step_until(w, 2, |w| matches!(w.ranks[2].answer, Some(Answer::Disk { .. })));
+        }
+        1 => {
+            ranks::begin_write(w, 2, 0, block(9), false);
+            step_until(w, 2, |w| w.ranks[2].answer == Some(Answer::Go));
+        }
+        2 => {
+            w.agents[0].memory.view().slots[w.ranks[2].slot].hint(0, block(9), 1 << 30, FetchTurn::Soon);
+            w.poll();
+            assert!(!w.agents[0].tasks.is_empty());
+        }
+        _ => {
+            push(w, 0, block(9));
+            w.agents[0].overlay.drain(true);
+            w.poll(); // a write-back is under way, and stands still
+            w.agents[0].overlay.drain(false);
+            ranks::begin_write(w, 2, 0, block(9), false);
+            (0..3).for_each(|_| ranks::step(w, 2, false));
+            assert!(w.ranks[2].answer.is_none());
+            let shared = w.agents[0].memory.view();
+            w.agents[0].overlay.close_granules(shared, 0, A);
+            w.carry_out();
+        }
+    }
+}
+
+#[test]
+fn no_granule_is_opened_where_somebody_has_a_lease_or_waits_for_one_or_a_fetch_is_under_way() {
+    for how in 0..4 {
+        let mut w = open_world();
+        occupied(&mut w, how);
+        for _ in 0..2 {
+            ranks::begin_write(&mut w, 0, 0, A, true);
+            assert!(step_alone(&mut w, 0), "{how}: nothing is where it lies");
+            assert!(!is_open(&w, A), "{how}");
+        }
+        run(&mut w, 2);
+        w.quiesce();
+        write(&mut w, 0, A, true);
+        write(&mut w, 0, A, true);
+        assert!(is_open(&w, A), "{how}");
+        all_right(&mut w, Range::new(0, 16 * 4096));
+    }
+}
+
+#[test]
+fn no_bit_clears_while_another_granule_keeps_its_word_open() {
+    let mut w = two_granules();
+    write(&mut w, 0, FAR, true);
+    write(&mut w, 0, FAR, false); // drops it, and closes the word
+    write(&mut w, 0, A, true); // opens it
+    about_to_push(&mut w, 1, FAR);
+    w.agents[0].overlay.request_barrier();
+    w.poll();
+    while !w.agents[0].tasks.is_empty() {
+        w.step_task(0);
+    }
+    w.poll();
+    let is_set = |w: &World| !w.agents[0].memory.view().all_clear(0, FAR);
+    assert!(is_open(&w, FAR) && is_set(&w), "what is pushed there would not be seen");
+    run(&mut w, 1);
+    read(&mut w, 2, FAR);
+    all_right(&mut w, FAR);
 }
 
 #[test]
