@@ -49,6 +49,11 @@
 //! | slow-in-direct | `nobody_reads_the_disks_where_a_direct_write_is_under_way` |
 //! | slow-from-dead | `nobody_reads_the_disks_where_the_write_of_a_dead_thread_may_land` |
 //! | quarantine-ends | `what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too` |
+//! | no-collect | `a_read_and_a_sync_find_what_was_pushed_before_they_were_asked_for` |
+//! | tails-early | `what_was_pushed_survives_an_agent_that_dies_in_the_middle_of_taking_it` |
+//! | closed-at-once | `what_was_pushed_survives_an_agent_that_dies_while_it_closes_the_granule` |
+//! | pushed-twice | `what_the_journal_holds_is_not_applied_again_over_what_came_later` |
+//! | not-closed, stale-push, open-too-soon and the other rules of rings | `forced/rings.rs` |
 
 mod dirty;
 mod forced;
