@@ -29,6 +29,7 @@ mod history;
 mod journal_bytes;
 mod names_and_sizes;
 mod ranks;
+pub(crate) mod rings;
 mod world;
 
 use headstart_units::GRANULE_BYTES;

@@ -182,7 +182,7 @@ mod tests {
         }
         assert_eq!(
             ServiceCounters::FIGURES.iter().filter(|figure| figure.family.name.contains("messages")).count(),
-            23
+            24
         );
     }
 

@@ -97,7 +97,12 @@ impl<M: SharedMemory> Tiers<M> {
                 self.overlay.on_extended(self.shared.view(), file, result);
                 self.take_fingerprint(file);
             }
-            Output::Show { slot, at, page } => self.overlay.show_slab(self.shared.view(), slot, at, page),
+            Output::Show { slot, at, page } => {
+                // Without memory for records a thread is to ask, and is told so.
+                if !self.store.is_short_of_memory() {
+                    self.overlay.show_slab(self.shared.view(), slot, at, page);
+                }
+            }
             Output::Barrier { data_files, slow_files, directories } => {
                 let is_written = |file| self.overlay.is_open_for_writing(file);
                 let job = self.store.barrier_job(&data_files, slow_files, &directories, is_written);

@@ -117,6 +117,8 @@ impl World {
         let boot_id = [boot; 16];
         let found = store::recover(&storage, Path::new(FAST), Path::new(RUNTIME), boot_id)?;
         let memory = Arc::new(Memory::new(ENTRIES, RANKS, COPIES));
+        storage.disk().rings.put_into(&memory);
+        storage.share(Arc::clone(&memory));
         let place = Place {
             storage: Arc::new(storage.clone()),
             fast: Path::new(FAST),

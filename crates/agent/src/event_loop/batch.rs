@@ -7,6 +7,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use headstart_overlay::Answer;
 use headstart_protocol::message::{Envelope, Request};
 
 use crate::error::Result;
@@ -95,6 +96,11 @@ impl EventLoop<'_> {
 
     fn take_in(&mut self, batch: &mut Batch, envelope: Envelope, request: &Request<'_>) {
         self.service.message(request);
+        // Nothing is absorbed before the directory shows it, nor without memory for the records of it.
+        let asks_space = matches!(request, Request::Slab { .. });
+        if asks_space && (!self.marks.are_shown() || self.tiers.store.is_short_of_memory()) {
+            return self.send_answer(envelope, &Answer::NoSpace);
+        }
         self.executed.note(envelope, request);
         batch.has_begun = true;
         batch.wants_space |= matches!(request, Request::Slab { .. });

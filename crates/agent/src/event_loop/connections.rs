@@ -63,12 +63,6 @@ impl EventLoop<'_> {
                         let is_named = |file| self.tiers.store.slow(file).is_some_and(|slow| slow.has_name());
                         self.tiers.overlay.on_unlinked(self.tiers.shared.view(), envelope, inode, is_named);
                     }
-                    // Nothing is absorbed before the directory shows it.
-                    Request::Slab { .. } if !self.marks.are_shown() => self.send_answer(envelope, &Answer::NoSpace),
-                    // Nor without memory for the records of it.
-                    Request::Slab { .. } if self.tiers.store.is_short_of_memory() => {
-                        self.send_answer(envelope, &Answer::NoSpace);
-                    }
                     Request::TimesSet { inode, birth_ns } => {
                         let is_ours = self.times_set(Identity { inode, birth_ns });
                         self.send_answer(envelope, if is_ours { &Answer::Go } else { &Answer::Done });

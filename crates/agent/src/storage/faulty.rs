@@ -15,8 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use headstart_overlay::journal::Identity;
+use headstart_protocol::memory::Memory;
 
 use super::{Access, Attributes, File, FileRef, Scope, Storage};
+use crate::crash_tests::rings::Rings;
 use disk::Change;
 pub(crate) use disk::{Disk, MEMORY};
 
@@ -60,8 +62,19 @@ struct State {
     /// Inodes that the kernel may drop from memory: nobody has them open any more.
     unused: BTreeSet<u64>,
     snapshots: Option<Vec<Snapshot>>,
+    /// The shared file.
+    shared: Option<Arc<Memory>>,
     /// Files in memory get no more than they have, and what one gives back is gone.
     memory_is_full: bool,
+}
+
+impl State {
+    fn disk_now(&self) -> Disk {
+        let rings = self.shared.as_ref().map_or_else(|| self.disk.rings.clone(), |memory| Rings::left_in(memory));
+        let mut disk = self.disk.clone();
+        disk.rings = rings;
+        disk
+    }
 }
 
 /// See the module.
@@ -127,7 +140,12 @@ impl FaultyStorage {
 
     /// The disk as it is.
     pub(crate) fn disk(&self) -> Disk {
-        self.state().disk.clone()
+        self.state().disk_now()
+    }
+
+    /// From now on that is the shared file.
+    pub(crate) fn share(&self, memory: Arc<Memory>) {
+        self.state().shared = Some(memory);
     }
 
     /// The snapshots taken.
@@ -191,7 +209,7 @@ impl FaultyStorage {
             && let Some(mut snapshots) = state.snapshots.take()
         {
             let operation = format!("{verb} {}", path.display());
-            snapshots.push(Snapshot { tick: state.ticks, operation, disk: state.disk.clone() });
+            snapshots.push(Snapshot { tick: state.ticks, operation, disk: state.disk_now() });
             state.snapshots = Some(snapshots);
         }
         for inode in std::mem::take(&mut state.unused) {

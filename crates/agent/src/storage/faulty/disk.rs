@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::crash_tests::rings::Rings;
 use headstart_units::chance::Random;
 
 const PAGE_BYTES: u64 = 4096;
@@ -205,6 +206,8 @@ pub(crate) struct Disk {
     unsynced_names: Vec<NameChange>,
     next_inode: u64,
     pub clock_ns: u64,
+    /// What the shared file has in its rings, which vanishes likewise.
+    pub rings: Rings,
 }
 
 /// What lies here vanishes with the machine's memory.
@@ -272,6 +275,7 @@ impl Disk {
 
     /// Any part of what was not synced is lost.
     pub(crate) fn lose_power(&mut self, random: &mut Random) {
+        self.rings = Rings::default();
         let mood = random.below(3);
         for change in std::mem::take(&mut self.unsynced_names) {
             if mood == 0 || (mood == 1 && random.chance(50)) {
