@@ -76,6 +76,7 @@ impl Overlay {
         }
         if let Err(failed) = result {
             self.distrust(shared, &failed);
+            self.close_retired(shared);
             return self.fail_barrier(shared);
         }
         if let Some(end) = self.barrier.on_synced() {

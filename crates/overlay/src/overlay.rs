@@ -140,7 +140,6 @@ impl Overlay {
 
     /// What every verb ends with. Hints are left to `poll`, as there is a ring of them in every slot.
     pub(crate) fn progress(&mut self, shared: Shared<'_>) {
-        self.close_left_alone(shared);
         self.advance(shared);
         self.plan_copies(shared);
         self.keep_reserve(shared);

@@ -156,15 +156,10 @@ impl Overlay {
         self.close_words(shared, &words);
     }
 
-    /// Closes those of files that are to be left alone, or whose data file takes nothing more.
-    pub(crate) fn close_left_alone(&mut self, shared: Shared<'_>) {
-        if !self.rings.any_open() {
-            return;
-        }
-        let closes = |file: &u32| {
-            self.files.get(file).is_none_or(|known| known.data_file.is_none()) || self.is_left_alone(*file)
-        };
-        let files: Vec<u32> = self.rings.files().filter(closes).collect();
+    /// Closes those of files whose data file takes nothing more.
+    pub(crate) fn close_retired(&mut self, shared: Shared<'_>) {
+        let is_retired = |file: &u32| self.files.get(file).is_none_or(|known| known.data_file.is_none());
+        let files: Vec<u32> = self.rings.files().filter(is_retired).collect();
         files.into_iter().for_each(|file| self.close_granules(shared, file, Range::new(0, u64::MAX)));
     }
 

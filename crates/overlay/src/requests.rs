@@ -80,9 +80,9 @@ impl Overlay {
         }
         match *request {
             Request::Renamed { old_length, exchanged, paths } => self.begin_rename(old_length, exchanged, paths),
-            Request::Name { inode, stays, path } => self.begin_name(inode, stays, path),
+            Request::Name { inode, stays, path } => self.begin_name(shared, inode, stays, path),
             Request::Close { file } => self.begin_close(shared, slot, file),
-            Request::Sealed { file } => self.begin_sealed(file),
+            Request::Sealed { file } => self.begin_sealed(shared, file),
             Request::Slab { file, offset, length } => self.begin_slab(shared, slot, file, Range::new(offset, length)),
             Request::Commit { file, data_file, offset, length, place } => {
                 let (range, step) = (Range::new(offset, length), CommitStep::Waiting);

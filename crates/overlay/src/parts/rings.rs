@@ -75,11 +75,6 @@ impl Rings {
         self.open.contains_key(&(file, word))
     }
 
-    /// Whether any is.
-    pub(crate) fn any_open(&self) -> bool {
-        !self.open.is_empty()
-    }
-
     /// Files with words that are open.
     pub(crate) fn files(&self) -> impl Iterator<Item = u32> + '_ {
         let mut next = self.open.keys().next().map(|(file, _)| *file);

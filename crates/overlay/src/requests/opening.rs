@@ -59,8 +59,9 @@ impl Overlay {
         Begun::Answered(Answer::Done)
     }
 
-    pub(super) fn begin_sealed(&mut self, file: u32) -> Begun {
+    pub(super) fn begin_sealed(&mut self, shared: Shared<'_>, file: u32) -> Begun {
         self.file(file).users.seal();
+        self.close_granules(shared, file, Range::new(0, u64::MAX));
         Begun::Answered(Answer::Done)
     }
 
@@ -73,9 +74,12 @@ impl Overlay {
     }
 
     /// A file that is left without a name that is known is written back.
-    pub(super) fn begin_name(&mut self, inode: u64, stays: bool, path: &[u8]) -> Begun {
+    pub(super) fn begin_name(&mut self, shared: Shared<'_>, inode: u64, stays: bool, path: &[u8]) -> Begun {
         match self.name_changed(inode, stays, path) {
-            Some(file) => self.begin_write_back(file, Range::new(0, u64::MAX)),
+            Some(file) => {
+                self.close_granules(shared, file, Range::new(0, u64::MAX));
+                self.begin_write_back(file, Range::new(0, u64::MAX))
+            }
             None => Begun::Answered(Answer::Done),
         }
     }
