@@ -337,6 +337,15 @@ pub struct Envelope {
     pub seq: u64,
 }
 
+impl Envelope {
+    /// That of a packet, whatever is in it.
+    pub fn of(packet: &[u8]) -> Result<Envelope, DecodeError> {
+        let mut r = Reader { rest: packet };
+        r.u8()?;
+        Ok(Envelope { slot: r.u32()?, seq: r.u64()? })
+    }
+}
+
 impl<'a> Request<'a> {
     /// Writes the packet into `buffer`, replacing what it held.
     pub fn encode(&self, envelope: Envelope, buffer: &mut Vec<u8>) {

@@ -658,6 +658,8 @@ impl World {
         self.agents[0].journal.bytes.extend(checkpoint);
         self.agents[0].journal.stable = self.agents[0].journal.bytes.len();
         self.join();
+        // The dead agent has no threads left.
+        self.agents[0].overlay.on_old_copies_landed(self.agents[0].memory.view());
         self.carry_out();
     }
 

@@ -120,8 +120,9 @@ pub(crate) fn exchange(
     loop {
         match kernel::receive(socket, answer) {
             Ok(0) => return Err(Lost::Agent),
-            Ok(length) => match Reply::decode(&answer[..length]) {
-                Ok((found, _)) if envelope.is_none_or(|expected| expected == found) => return Ok(length),
+            // What is in it is decoded where it is wanted: that takes of a stack which may be small.
+            Ok(length) => match Envelope::of(&answer[..length]) {
+                Ok(found) if envelope.is_none_or(|expected| expected == found) => return Ok(length),
                 // The answer to a request that was sent twice.
                 Ok(_) => {}
                 Err(_) => return Err(Lost::Agent),

@@ -465,12 +465,22 @@ fn no_granule_is_opened_while_a_truncation_of_the_file_waits() {
 }
 
 /// Somebody has a lease in the granule, or waits for one, or a fetch is under way there: not where A is.
+/// A rank that starves reads the slow file under a lease, and does not come to an end.
+fn lease_on_the_disk(w: &mut World, rank: usize, Range { offset, length }: Range) {
+    w.request(rank, &Request::Read { file: 0, offset, length, leased: true });
+    assert!(matches!(w.ranks[rank].answer.take(), Some(Answer::Disk { .. })));
+    assert!(w.slot(rank).holds_slow_read());
+}
+
+/// It does.
+fn end_of_lease(w: &mut World, rank: usize) {
+    w.slot(rank).release_read();
+    w.ranks[rank].pending = None;
+}
+
 fn occupied(w: &mut World, how: usize) {
     match how {
-        0 => {
-            ranks::begin_other(w, 2, Kind::Read, 0, block(9));
-            step_until(w, 2, |w| matches!(w.ranks[2].answer, Some(Answer::Disk { .. })));
-        }
+        0 => lease_on_the_disk(w, 2, block(9)),
         1 => {
             ranks::begin_write(w, 2, 0, block(9), false);
             step_until(w, 2, |w| w.ranks[2].answer == Some(Answer::Go));
@@ -504,6 +514,9 @@ fn no_granule_is_opened_where_somebody_has_a_lease_or_waits_for_one_or_a_fetch_i
             ranks::begin_write(&mut w, 0, 0, A, true);
             assert!(step_alone(&mut w, 0), "{how}: nothing is where it lies");
             assert!(!is_open(&w, A), "{how}");
+        }
+        if how == 0 {
+            end_of_lease(&mut w, 2);
         }
         run(&mut w, 2);
         w.quiesce();
@@ -557,11 +570,10 @@ fn a_push_counts_before_a_fetch_begins_in_its_granule_or_not_at_all() {
 fn nothing_is_pushed_under_a_lease_on_the_disk() {
     let mut w = open_world();
     about_to_push(&mut w, 0, block(9));
-    ranks::begin_other(&mut w, 2, Kind::Read, 0, block(9));
-    step_until(&mut w, 2, |w| matches!(w.ranks[2].answer, Some(Answer::Disk { .. })));
+    lease_on_the_disk(&mut w, 2, block(9));
     assert!(!is_open(&w, A));
     pushes_in_vain(&mut w, 0);
-    run(&mut w, 2);
+    end_of_lease(&mut w, 2);
     run(&mut w, 0);
     read(&mut w, 3, block(9));
     all_right(&mut w, block(9));
