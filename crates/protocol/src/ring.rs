@@ -194,8 +194,9 @@ impl Ring {
         waiting >= quarter && self.head.0.load(Ordering::Relaxed).is_multiple_of(quarter)
     }
 
+    /// Adds an entry, whole before the head moves over it. [`Shared::push`] is how threads do that.
     #[inline]
-    fn write(&self, pushed: &Pushed) {
+    pub fn write(&self, pushed: &Pushed) {
         let head = self.head.0.load(Ordering::Relaxed);
         let entry = &self.entries[head as usize % ENTRIES_MAX];
         entry.seq.store(pushed.seq, Ordering::Relaxed);
@@ -209,7 +210,8 @@ impl Ring {
         self.head.0.store(head.wrapping_add(1), Ordering::Release);
     }
 
-    fn read(&self, slot: u32, at: u64) -> Pushed {
+    /// Entry `at` of the ring, which is the slot's.
+    pub fn read(&self, slot: u32, at: u64) -> Pushed {
         let entry = &self.entries[at as usize % ENTRIES_MAX];
         let length = entry.length.load(Ordering::Relaxed);
         Pushed {
