@@ -35,7 +35,7 @@ use crate::recency::Access;
 use crate::recovery::Recovered;
 use crate::settings::Settings;
 use headstart_protocol::shared::{
-    LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, LEASE_QUARANTINED, LEASE_SLOW_READ, STATE_QUARANTINED, Shared,
+    LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_GIVEN_UP, LEASE_QUARANTINED, LEASE_SLOW_READ, STATE_QUARANTINED, Shared,
 };
 
 impl Overlay {
@@ -200,6 +200,7 @@ impl Overlay {
         let cell = &shared.slots[slot as usize];
         match cell.lease.load(Ordering::Acquire) {
             LEASE_SLOW_READ => self.leases.note_slow_read(slot),
+            LEASE_FLASH_READ => self.leases.note_flash_read(slot),
             // The first poll ends what was given up: until the checkpoint the next agent must find it too.
             LEASE_DIRECT_WRITE | LEASE_GIVEN_UP => {
                 let (file, flags) = (cell.lease_file.load(Ordering::Relaxed), cell.lease_flags.load(Ordering::Relaxed));

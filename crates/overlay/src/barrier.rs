@@ -144,7 +144,7 @@ impl Overlay {
         if covered.is_empty() {
             return;
         }
-        let read: Union = shared.used_slots().iter().flat_map(runs_read).collect();
+        let read: Union = self.leases.flash_readers(shared).flat_map(runs_read).collect();
         let copied: Union = self.copies.iter().flat_map(Copy::places).collect();
         for run in covered {
             let reader = read.overlaps(run).then_some(User::Reader);

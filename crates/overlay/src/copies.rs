@@ -11,15 +11,16 @@ use crate::journal::Record;
 use crate::output::{CopyKind, CopyPiece, Output};
 use crate::overlay::Overlay;
 use crate::parts::copies::{Copy, NewCopy};
+use crate::parts::looks;
 use crate::parts::pace::{Dirty, Foreground, InFlight};
 use headstart_protocol::shared::{
-    LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, STATE_READING, Shared,
+    LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, STATE_CHEAP, STATE_READING, Shared,
 };
 use headstart_units::request::Range;
 
 impl Overlay {
     /// What programs are at now, as the slots show it.
-    fn foreground(&self, shared: Shared<'_>) -> Foreground {
+    fn foreground(&mut self, shared: Shared<'_>) -> Foreground {
         let mut found = Foreground {
             last_write_ns: self.pacing.reserve().last_write_ns(),
             starves: self.pacing.reserve().is_starving(self.measured_ns),
@@ -29,7 +30,10 @@ impl Overlay {
                 .burst_fits(self.room_bytes() + self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes())),
             ..Foreground::default()
         };
-        for slot in shared.used_slots() {
+        let slots = shared.used_slots();
+        self.pacing.watch_mut().look(slots.len(), |at| {
+            looks::count(1);
+            let slot = &slots[at];
             let lease = slot.lease.load(Ordering::Relaxed);
             let state = slot.state.load(Ordering::Relaxed);
             let writes = state == STATE_CHEAP || lease == LEASE_DIRECT_WRITE;
@@ -38,7 +42,8 @@ impl Overlay {
             }
             found.reads_flash |= lease == LEASE_FLASH_READ;
             found.writes_disk |= writes;
-        }
+            state == STATE_CHEAP || state == STATE_READING || lease != LEASE_NONE
+        });
         found
     }
 

@@ -10,6 +10,7 @@ use crate::output::{CopyKind, CopyPiece, Output};
 use crate::overlay::Overlay;
 use crate::parts::copies::NewCopy;
 use crate::parts::fetches::{Fetch, FetchStep};
+use crate::parts::looks;
 use crate::recency::{Access, Stamp};
 use crate::requests::held_up::HELD_UP_NS;
 use crate::room::Room;
@@ -26,9 +27,11 @@ const FOLLOWING_AT_ONCE: usize = 4;
 const FETCHES_MAX: usize = 8;
 
 impl Overlay {
-    /// Reads the threads' hints into the critical data table.
+    /// Reads the threads' hints into the critical data table; marks were taken.
     pub(crate) fn take_hints(&mut self, shared: Shared<'_>) {
-        for slot in shared.used_slots() {
+        for slot in self.rings.take_hinted().iter() {
+            looks::count(1);
+            let slot = &shared.slots[slot as usize];
             let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);
             for critical in hints {
                 let Critical { file, range, .. } = critical;

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::barrier::runs_read;
 use crate::errno;
 use crate::file::File;
+use crate::flash_space::Run;
 use crate::journal::{Identity, Record};
 use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
@@ -132,8 +133,11 @@ impl Overlay {
         let owner = self.data_files.owner(data_file).and_then(|owner| self.files.get(&owner));
         let written = owner.is_some_and(|file| file.data_file == Some(data_file));
         // Under a lease of before, which an agent that has started since knows from the slot alone.
-        let read = || shared.used_slots().iter().flat_map(runs_read).any(|run| run.data_file == data_file);
-        if written || !self.space.is_unused(data_file) || read() {
+        let names = |run: Run| run.data_file == data_file;
+        if written
+            || !self.space.is_unused(data_file)
+            || self.leases.flash_readers(shared).flat_map(runs_read).any(names)
+        {
             return;
         }
         self.data_files.remove(data_file);

@@ -491,13 +491,16 @@ impl Overlay {
     }
 
     /// Whether a thread may be at a call that makes the file longer.
-    fn may_be_extending(&self, shared: Shared<'_>, number: u32, size: u64) -> bool {
+    fn may_be_extending(&mut self, shared: Shared<'_>, number: u32, size: u64) -> bool {
+        if self.files.are_extended_unasked(shared, number, size) {
+            return true;
+        }
         let direct = |direct: &Direct| direct.extends() || direct.range.end() > size;
         // A truncation whose thread died leaves dirty bytes beyond the known size: their write-back makes the
         // file longer too.
         let beyond = Range::new(size, u64::MAX);
         let copied = || self.copies.write_back(number, beyond);
-        shared.may_be_extending(number, size) || self.leases.direct_of(number).any(direct) || copied()
+        self.leases.direct_of(number).any(direct) || copied()
     }
 
     /// The slow file is `size` long now, or could not be extended.

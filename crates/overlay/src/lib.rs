@@ -84,6 +84,8 @@ mod untrusted;
 
 #[cfg(test)]
 mod crash_tests;
+#[cfg(test)]
+mod many_threads;
 
 pub use adoption::{open_files, truncated_files};
 pub use dirty::DirtyFile;

@@ -308,7 +308,18 @@ impl Shared<'_> {
 
     /// Whether no thread that may have seen `bit` clear is still at the slow file; the bit was announced.
     pub fn is_settled(&self, file: u32, bit: u64) -> bool {
-        !self.used_slots().iter().any(|slot| slot.cheap_touches(file, bit))
+        self.unsettled_from(file, bit, 0).is_none()
+    }
+
+    /// The first slot from `from` on whose thread may have seen `bit` clear and is still at the slow file. Slots that
+    /// were looked at since the bit was announced need not be looked at again: what they begin now sees it.
+    pub fn unsettled_from(&self, file: u32, bit: u64, from: usize) -> Option<usize> {
+        self.first_from(from, |slot| slot.cheap_touches(file, bit))
+    }
+
+    fn first_from(&self, from: usize, is_in_the_way: impl Fn(&Slot) -> bool) -> Option<usize> {
+        let behind = self.used_slots().get(from..)?;
+        behind.iter().position(is_in_the_way).map(|at| from + at)
     }
 
     /// From here on threads that may make the file longer ask; then [`Shared::may_be_extending`] is worth asking.
@@ -324,6 +335,12 @@ impl Shared<'_> {
 
     /// Whether a thread is at a call that makes the file longer than `size`, without the agent's knowledge.
     pub fn may_be_extending(&self, file: u32, size: u64) -> bool {
-        self.used_slots().iter().any(|slot| slot.cheap_extends(file, size))
+        self.extending_from(file, size, 0).is_some()
+    }
+
+    /// The first slot from `from` on whose thread is at such a call. Slots that were looked at since the extension was
+    /// announced, for no larger a size, need not be looked at again.
+    pub fn extending_from(&self, file: u32, size: u64, from: usize) -> Option<usize> {
+        self.first_from(from, |slot| slot.cheap_extends(file, size))
     }
 }

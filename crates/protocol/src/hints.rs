@@ -1,17 +1,19 @@
 //! The ring of hints in a slot: critical reads that missed, from one thread to the agent.
 //!
 //! The thread alone writes `hints_head`, the agent alone `hints_tail`. A hint is written before the head that
-//! names it, and read before the tail that gives its place away. Hints are advice: a ring that makes no sense
-//! is taken for empty.
+//! names it, and read before the tail that gives its place away. The thread fences behind the head and marks its slot,
+//! and the agent takes the mark before it looks ([`super::marks`]): a hint that it does not find has a mark that it
+//! finds later.
+//! Hints are advice: a ring that makes no sense is taken for empty.
 
 use super::read_times::is_measured;
-use super::shared::{Counter, FileEntry, HINTS_MAX, Slot};
+use super::shared::{Counter, FileEntry, HINTS_MAX, Shared, Slot};
 use crate::counters::Served;
 use headstart_policy::client::Request;
 use headstart_policy::client::s4d::Critical;
 use headstart_policy::client::{Decision, FetchTurn};
 use headstart_policy::order::Distance;
-use headstart_units::atomics::Ordering;
+use headstart_units::atomics::{Ordering, fence};
 use headstart_units::request::{Direction, Range};
 
 /// In a hint's benefit, its [`FetchTurn`]; else soon.
@@ -34,6 +36,20 @@ fn in_one(benefit_ns: u64, turn: FetchTurn) -> u64 {
 fn apart(both: u64) -> (u64, FetchTurn) {
     let turn = if both & IDLE != 0 { FetchTurn::Idle } else { FetchTurn::Soon };
     (both & !IDLE, turn)
+}
+
+impl Shared<'_> {
+    /// The thread of the slot leaves a hint, and a mark: the agent looks at marked slots alone.
+    pub fn hint(&self, slot: u32, file: u32, range: Range, benefit_ns: u64, turn: FetchTurn) {
+        self.slots[slot as usize].hint(file, range, benefit_ns, turn);
+        self.mark_hints(slot);
+    }
+
+    /// A read of the slot's thread missed: it may have left hints.
+    pub(crate) fn mark_hints(&self, slot: u32) {
+        fence(Ordering::SeqCst);
+        self.mark(slot);
+    }
 }
 
 impl Slot {

@@ -86,8 +86,7 @@ impl Slot {
 
     /// The pieces that somebody still reads, for the agent.
     pub fn held_pieces(&self) -> impl Iterator<Item = Place> + '_ {
-        let held = self.lease.load(Ordering::Acquire) == LEASE_FLASH_READ;
-        held.then(|| self.leased_pieces()).into_iter().flatten()
+        self.holds_flash_read().then(|| self.leased_pieces()).into_iter().flatten()
     }
 
     /// Releases a read lease; the library calls this after its last read. Direct-write leases are taken back
@@ -139,6 +138,11 @@ impl Slot {
     /// Whether a slow-read lease is held.
     pub fn holds_slow_read(&self) -> bool {
         self.lease.load(Ordering::Acquire) == LEASE_SLOW_READ
+    }
+
+    /// Whether a flash-read lease is held.
+    pub fn holds_flash_read(&self) -> bool {
+        self.lease.load(Ordering::Acquire) == LEASE_FLASH_READ
     }
 
     /// Whether a slow-read lease on `range` of `file` is held.

@@ -2,7 +2,8 @@
 //! simulations and tests.
 
 use super::handover::{CopyRecord, OpenFiles};
-use super::ring::{Marks, Ring};
+use super::marks::Marks;
+use super::ring::Ring;
 use super::shared::{Cells, FileEntry, GRANULES_PER_FILE, Granule, Header, Shared, Slot, WORDS_PER_FILE};
 use headstart_policy::order::Interleaving;
 use headstart_units::atomics::{AtomicU64, Ordering};

@@ -22,13 +22,14 @@
 //! changed, or the agent sees the entry. Until the records of what it takes out then are appended the word says
 //! [`CLOSING`], and its number: should the agent die first, the next one takes entries under that number for good.
 //!
-//! **Marks.** A mark says that a slot has something for the agent, so that it need not look at every slot. A thread
-//! that finds its mark set has made its fence before: the agent that takes the mark fences before it reads rings.
+//! **Marks** ([`super::marks`]) say which rings have something. They are taken after the tickets are looked at, and
+//! before the rings are read.
 
 use std::collections::BTreeMap;
 
 use super::lease::Place;
-use super::shared::{GRANULES_PER_FILE, SLOTS_MAX, Shared, bit_of};
+use super::marks::{Gathered, Lonely, SlotSet};
+use super::shared::{GRANULES_PER_FILE, Shared, bit_of};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use headstart_units::request::Range;
@@ -38,8 +39,6 @@ pub const CLOSING: u64 = 1 << 63;
 
 /// Entries of one ring: so many commits can wait for the agent before a thread asks it (assumed).
 pub const ENTRIES_MAX: usize = if cfg!(loom) { 2 } else { 128 };
-/// Words of marks.
-pub const MARK_WORDS: usize = if cfg!(loom) { 1 } else { SLOTS_MAX / 64 };
 
 /// One commit.
 #[repr(C, align(64))]
@@ -63,11 +62,6 @@ pub struct Entry {
     pub data_file: AtomicU32,
 }
 
-/// A word in a cache line of its own.
-#[repr(C, align(64))]
-#[derive(Debug, Default)]
-pub struct Lonely(pub AtomicU64);
-
 /// The ring of one slot.
 #[repr(C)]
 #[derive(Debug)]
@@ -84,24 +78,6 @@ impl Default for Ring {
     fn default() -> Ring {
         let entries = std::array::from_fn(|_| Entry::default());
         Ring { head: Lonely::default(), tail: Lonely::default(), entries }
-    }
-}
-
-/// Whose slots have something for the agent, and the counter of tickets.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Marks {
-    /// Tickets taken so far, of all rings.
-    pub tickets: Lonely,
-    /// A bit a slot.
-    pub words: [AtomicU64; MARK_WORDS],
-    reserved: Lonely,
-}
-
-impl Default for Marks {
-    fn default() -> Marks {
-        let words = std::array::from_fn(|_| AtomicU64::new(0));
-        Marks { tickets: Lonely::default(), words, reserved: Lonely::default() }
     }
 }
 
@@ -160,17 +136,6 @@ impl Shared<'_> {
     #[inline]
     pub fn is_open_under(&self, file: u32, range: Range, open: u64) -> bool {
         self.granule(file, word_of(range.offset)).open.load(Ordering::SeqCst) == open
-    }
-
-    /// Tells the agent that the slot has something for it, when it next looks. The caller has fenced since it left
-    /// that.
-    #[inline]
-    pub fn mark(&self, slot: u32) {
-        let (word, bit) = (&self.marks.words[slot as usize / 64], 1 << (slot % 64));
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
-        }
     }
 }
 
@@ -260,8 +225,7 @@ impl Shared<'_> {
 /// The agent's side: what it has taken out of rings.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
-    /// Marks that are taken and whose rings hold more.
-    left: BTreeMap<usize, u64>,
+    gathered: Gathered,
     /// By slot, up to where a ring is read, where that is beyond its tail.
     read: BTreeMap<u32, u64>,
 }
@@ -270,37 +234,37 @@ impl Collector {
     /// Takes out what may be applied, in the order in which it is to be. Closings were followed by a fence.
     pub fn take(&mut self, shared: Shared<'_>) -> Vec<Pushed> {
         let until = shared.marks.tickets.0.load(Ordering::SeqCst);
-        for (at, word) in shared.marks.words.iter().enumerate() {
-            if word.load(Ordering::Relaxed) != 0 {
-                *self.left.entry(at).or_default() |= word.swap(0, Ordering::SeqCst);
-            }
-        }
-        if self.left.is_empty() {
+        self.gathered.gather(shared);
+        if self.gathered.rings.is_empty() {
             return Vec::new();
         }
-        fence(Ordering::SeqCst);
         let mut taken = Vec::new();
         let read = &mut self.read;
-        self.left.retain(|at, left| {
-            let slots = (0..64u32).filter(|bit| *left & 1 << bit != 0).map(|bit| *at as u32 * 64 + bit);
-            let more = slots.filter(|slot| read_ring(shared, read, *slot, until, &mut taken));
-            *left = more.fold(0, |left, slot| left | 1 << (slot % 64));
-            *left != 0
-        });
+        // Those that hold more stay.
+        self.gathered.rings.retain(|slot| read_ring(shared, read, slot, until, &mut taken));
         taken.sort_unstable_by_key(|pushed| pushed.ticket);
         taken
     }
 
     /// Looks into the ring of a slot whether it is marked or not: its thread is gone, maybe before it could mark it.
     pub fn look_into(&mut self, slot: u32) {
-        *self.left.entry(slot as usize / 64).or_default() |= 1 << (slot % 64);
+        self.gathered.rings.insert(slot);
     }
 
     /// Takes out all there is, as no thread pushes: for an agent that takes over, whose words are closed.
     pub fn take_all(&mut self, shared: Shared<'_>) -> Vec<Pushed> {
-        let slots = 0..shared.used_slots().len().min(shared.rings.len()) as u32;
-        slots.for_each(|slot| self.look_into(slot));
+        for slot in 0..shared.used_slots().len() as u32 {
+            self.gathered.rings.insert(slot);
+            // Nobody knows whose marks the agent before took.
+            self.gathered.hints.insert(slot);
+        }
         self.take(shared)
+    }
+
+    /// The slots whose threads may have left hints, of the marks that were taken along with those of rings; none of
+    /// them any more.
+    pub fn take_hinted(&mut self) -> SlotSet {
+        std::mem::take(&mut self.gathered.hints)
     }
 
     /// The records of all that was taken out are appended.

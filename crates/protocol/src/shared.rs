@@ -34,8 +34,9 @@ use std::mem::offset_of;
 pub use super::limits::FILES_MAX;
 
 use super::handover::{COPIES_MAX, CopyRecord, OpenFiles};
+use super::marks::Marks;
 use super::read_times::ReadTimes;
-use super::ring::{Marks, Ring};
+use super::ring::Ring;
 pub use crate::counters::Counter;
 use headstart_policy::order::Interleaving;
 use headstart_units::GRANULE_BYTES;

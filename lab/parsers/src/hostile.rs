@@ -225,7 +225,7 @@ impl World<'_> {
         if self.source.flag() {
             let (file, range, benefit_ns) = (self.source.below(5), self.source.range(), self.source.number());
             let turn = [FetchTurn::Soon, FetchTurn::Idle][self.source.below(2) as usize];
-            self.memory.slots[slot].hint(file, range, benefit_ns, turn);
+            self.memory.view().hint(slot as u32, file, range, benefit_ns, turn);
         }
     }
 

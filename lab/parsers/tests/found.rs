@@ -83,7 +83,7 @@ fn a_path_longer_than_the_kernels_is_refused_and_a_rename_to_one_changes_nothing
 #[test]
 fn a_hint_of_more_bytes_than_a_call_can_read_fetches_nothing() {
     let mut agent = Agent::new(Capacity::Share(0.5), i64::MAX as u64);
-    agent.memory.view().slots[0].hint(0, Range::new(0, 1 << 62), u64::MAX, FetchTurn::Soon);
+    agent.memory.view().hint(0, 0, Range::new(0, 1 << 62), u64::MAX, FetchTurn::Soon);
     agent.overlay.poll(agent.memory.view());
     assert_eq!(agent.overlay.take_outputs(), vec![]);
 }

@@ -359,7 +359,7 @@ impl World {
             && self.random.chance(20)
         {
             let range = Range::between(cells.start * CELL_BYTES, cells.end * CELL_BYTES);
-            self.slot(rank).hint(*number, range, 1 << 30, FetchTurn::Soon);
+            self.tiers.shared.view().hint(rank as u32, *number, range, 1 << 30, FetchTurn::Soon);
         }
         let operation = match self.ranks[rank].open.get(&file) {
             None => Operation::Open { writable: choice < 85 },

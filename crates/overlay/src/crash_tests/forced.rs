@@ -130,7 +130,7 @@ pub(crate) fn no_violation(w: &World) {
 /// A critical read is hinted at, and the fetch of it stands between reading the disk and writing flash.
 pub(crate) fn half_done_fetch(w: &mut World) {
     write(w, 2, A, false);
-    w.agents[0].memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(2, 0, A, 1 << 30, FetchTurn::Soon);
     w.poll();
     let at = w.agents[0]
         .tasks
@@ -414,7 +414,7 @@ fn a_critical_read_that_waited_for_room_is_fetched_when_there_is_room() {
     assert_eq!(w.agents[0].overlay.mapped_bytes(), 4096, "the room is taken by bytes of little benefit");
     let better = Range::new(8192, 4096);
     write(&mut w, 0, better, false);
-    w.agents[0].memory.view().slots[2].hint(0, better, 1 << 40, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(2, 0, better, 1 << 40, FetchTurn::Soon);
     for _ in 0..5 {
         w.poll();
         w.quiesce();
@@ -799,7 +799,7 @@ fn a_file_written_by_means_nobody_sees_leaves_flash_until_that_process_ends() {
         "the bytes went back and left"
     );
     write(&mut w, 2, A, true);
-    w.agents[0].memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(2, 0, A, 1 << 30, FetchTurn::Soon);
     w.quiesce();
     assert_eq!(w.agents[0].overlay.extents(), 0, "neither a write nor a critical read brings bytes back");
     w.kill(0);
@@ -813,7 +813,7 @@ fn a_file_written_by_means_nobody_sees_leaves_flash_until_that_process_ends() {
 fn while_a_program_that_nobody_sees_lives_every_file_is_off_flash_and_nothing_comes_there() {
     let mut w = world();
     write(&mut w, 2, A, true);
-    w.agents[0].memory.view().slots[2].hint(0, Range::new(8192, 4096), 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(2, 0, Range::new(8192, 4096), 1 << 30, FetchTurn::Soon);
     w.agents[0].overlay.keep_off(w.agents[0].memory.view(), true);
     let file = w.agents[0].overlay.files_on_flash().collect::<Vec<_>>();
     assert_eq!(file, [w.open[0][&0].unwrap()]);

@@ -41,12 +41,12 @@ fn nothing_is_fetched_where_a_dead_thread_may_still_write() {
     }
     w.kill(0);
     assert_eq!(w.agents[0].overlay.leases.quarantined(), 1);
-    w.agents[0].memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(2, 0, dead, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(!fetches(&w), "what is fetched now would be older than the write that lands later");
     w.quiesce();
     assert!(w.agents[0].overlay.leases.quarantined() == 0);
-    w.agents[0].memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(2, 0, dead, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(fetches(&w));
     w.quiesce();

@@ -5,13 +5,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headstart_protocol::shared::Shared;
 use headstart_units::Capacity;
 
 use crate::file::File;
 use crate::journal::Identity;
+use crate::parts::looks;
 
 /// One part in so many of the table is kept free (assumed).
 const FREE_SHARE: usize = 4;
+
+/// How far the slots were looked at for threads that make a file longer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looked {
+    /// Than this, at most.
+    size: u64,
+    /// Slots before this one are at no such call since the extension was announced.
+    until: usize,
+}
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -24,8 +35,8 @@ pub(crate) struct Files {
     next: u32,
     /// Files nobody has open.
     closed: BTreeSet<u32>,
-    /// Files whose size is to be changed once no thread may be changing it.
-    extending: BTreeSet<u32>,
+    /// Files whose size is to be changed once no thread may be changing it: how far the slots were looked at.
+    extending: BTreeMap<u32, Looked>,
     /// Files to be forgotten when a barrier has cleared their bits.
     forgetting: BTreeSet<u32>,
     /// Files without a name that are written back for processes that may have them open and never said so.
@@ -52,7 +63,7 @@ impl Files {
             most,
             next: 0,
             closed: BTreeSet::new(),
-            extending: BTreeSet::new(),
+            extending: BTreeMap::new(),
             forgetting: BTreeSet::new(),
             left_to_heirs: BTreeSet::new(),
             capacity,
@@ -208,7 +219,19 @@ impl Files {
 
     /// The file's size is to be changed.
     pub(crate) fn await_extension(&mut self, number: u32) {
-        self.extending.insert(number);
+        self.extending.insert(number, Looked::default());
+    }
+
+    /// Whether a thread is at a call that makes the file longer than `size` and asked nobody. The extension was announced.
+    pub(crate) fn are_extended_unasked(&mut self, shared: Shared<'_>, number: u32, size: u64) -> bool {
+        let looked = self.extending.get_mut(&number).expect("an announced extension is waited for");
+        if size < looked.size {
+            *looked = Looked::default();
+        }
+        let found = shared.extending_from(number, size, looked.until);
+        looks::note(shared, looked.until, found);
+        *looked = Looked { size, until: found.unwrap_or_else(|| shared.used_slots().len()) };
+        found.is_some()
     }
 
     /// It is being changed, or no longer to be.
@@ -218,7 +241,7 @@ impl Files {
 
     /// The files whose sizes are to be changed.
     pub(crate) fn extending(&self) -> Vec<u32> {
-        self.extending.iter().copied().collect()
+        self.extending.keys().copied().collect()
     }
 
     /// How many there are.
@@ -273,6 +296,10 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use headstart_protocol::memory::Memory;
+    use headstart_protocol::shared::{KIND_EXTEND, KIND_WRITE};
+    use headstart_units::request::Range;
+
     use super::*;
 
     fn identity(inode: u64) -> Identity {
@@ -285,6 +312,23 @@ mod tests {
             files.insert(number, File::new(identity(number.into()), Vec::new(), 0));
         }
         files
+    }
+
+    #[test]
+    fn threads_that_extend_a_file_are_looked_for_once_unless_the_file_becomes_shorter() {
+        let (memory, mut files) = (Memory::new(1, 3, 1), files(&[0]));
+        let shared = memory.view();
+        memory.slots[0].publish_cheap(KIND_WRITE, 0, Range::new(0, 150));
+        memory.slots[2].publish_cheap(KIND_EXTEND, 0, Range::new(300, 10));
+        files.await_extension(0);
+        assert!(files.are_extended_unasked(shared, 0, 200));
+        looks::take();
+        assert!(files.are_extended_unasked(shared, 0, 200));
+        assert_eq!(looks::take(), 1, "who is in the way");
+        memory.slots[2].free();
+        assert!(files.are_extended_unasked(shared, 0, 100), "it ends behind the new size");
+        memory.slots[0].free();
+        assert!(!files.are_extended_unasked(shared, 0, 100));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use headstart_protocol::shared::{BITS_PER_FILE, GRANULES_PER_FILE, Shared, bits_
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
+use super::looks;
+
 /// 64 neighbouring bits of a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Word {
@@ -28,6 +30,8 @@ pub(crate) struct Granules {
     /// How many operations under way hold a granule: file, bit.
     held: BTreeMap<(u32, u64), u32>,
     emptied: BTreeMap<(u32, u64), u64>,
+    /// Of set bits that are not settled: the slot that was in the way. Those before it need not be looked at again.
+    unsettled: BTreeMap<(u32, u64), usize>,
 }
 
 /// Where a bit stands: its word and its place there.
@@ -75,9 +79,14 @@ impl Granules {
             let (word, mask) = place_of(file, bit);
             let word = self.words.get_mut(&word).expect("a held granule is known");
             if word.settled & mask == 0 {
-                if !shared.is_settled(file, bit) {
+                let from = self.unsettled.get(&(file, bit)).copied().unwrap_or(0);
+                let found = shared.unsettled_from(file, bit, from);
+                looks::note(shared, from, found);
+                if let Some(slot) = found {
+                    self.unsettled.insert((file, bit), slot);
                     return false;
                 }
+                self.unsettled.remove(&(file, bit));
                 word.settled |= mask;
             }
         }
@@ -112,7 +121,7 @@ impl Granules {
         in_use: impl Fn(u32, u64) -> bool,
         occupied: impl Fn(u32, u64) -> bool,
     ) {
-        let (words, held) = (&mut self.words, &self.held);
+        let (words, held, unsettled) = (&mut self.words, &self.held, &mut self.unsettled);
         self.emptied.retain(|&(file, bit), &mut position| {
             let (at, mask) = place_of(file, bit);
             let Some(word) = words.get_mut(&at).filter(|word| word.set & mask != 0) else { return false };
@@ -125,6 +134,7 @@ impl Granules {
                 if word.set == 0 {
                     words.remove(&at);
                 }
+                unsettled.remove(&(file, bit));
                 shared.clear_bit(file, bit);
             }
             false
@@ -148,4 +158,32 @@ pub(crate) fn ranges_of(bit: u64, size: u64) -> impl Iterator<Item = Range> {
         .map(move |turn| (turn * BITS_PER_FILE + bit) * GRANULE_BYTES)
         .take_while(move |offset| *offset < size)
         .map(|offset| Range::new(offset, GRANULE_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use headstart_protocol::memory::Memory;
+    use headstart_protocol::shared::KIND_WRITE;
+
+    use super::*;
+
+    #[test]
+    fn a_bit_that_was_cleared_meanwhile_settles_anew() {
+        let (memory, range) = (Memory::new(1, 3, 1), Range::new(0, 4096));
+        let (shared, mut granules) = (memory.view(), Granules::default());
+        let publish = |slot: usize| memory.slots[slot].publish_cheap(KIND_WRITE, 0, range);
+        publish(2);
+        granules.hold(shared, 0, range);
+        assert!(!granules.settled(shared, 0, range));
+        // Whoever waited is refused, and nothing is there.
+        granules.let_go(0, range);
+        granules.clear(shared, 0, |_, _| false, |_, _| false);
+        assert!(!granules.any(0) && shared.all_clear(0, range));
+        publish(1);
+        granules.hold(shared, 0, range);
+        memory.slots[2].free();
+        assert!(!granules.settled(shared, 0, range), "who sees the bit clear is waited for");
+        memory.slots[1].free();
+        assert!(granules.settled(shared, 0, range));
+    }
 }

@@ -4,14 +4,16 @@
 //! |---|---|---|
 //! | direct write | write the range of the slow file | its records are appended, it is given up, or its thread is dead |
 //! | slow read | read there | a store of its thread |
+//! | flash read | read the pieces of flash that its slot names | the same |
 //! | quarantine | write what its dead thread had under way | a barrier begun after the process was gone has synced the file |
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use headstart_protocol::message::Envelope;
-use headstart_protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, Shared};
+use headstart_protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, Shared, Slot};
 use headstart_units::request::Range;
 
+use crate::parts::looks;
 use crate::process::Process;
 
 /// What a direct write does to the file's size.
@@ -93,6 +95,8 @@ pub(crate) struct Leases {
     overlapped: BTreeSet<u32>,
     /// Slots that were granted a slow read which may not have ended yet.
     slow_reads: BTreeSet<u32>,
+    /// Slots that were granted a read of flash which may not have ended yet.
+    flash_reads: BTreeSet<u32>,
     quarantine: Vec<Quarantined>,
     /// Direct writes that are done, but whose records may not be appended yet.
     ending: Vec<Envelope>,
@@ -188,6 +192,7 @@ impl Leases {
 
     /// Whether a slow read of a byte of `range` may be under way.
     pub(crate) fn slow_read_overlaps(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
+        looks::count(2 * self.slow_reads.len());
         self.slow_reads.retain(|slot| shared.slots[*slot as usize].holds_slow_read());
         self.slow_reads.iter().any(|slot| shared.slots[*slot as usize].slow_read_overlaps(file, range))
     }
@@ -199,6 +204,18 @@ impl Leases {
         let dead = self.quarantine.iter().filter(move |dead| dead.file == file);
         let living = self.direct_of(file).map(|direct| direct.range);
         living.chain(dead.map(|dead| dead.range)).chain(reads.map(|slot| slot.leased()))
+    }
+
+    /// The thread behind `slot` reads flash, as its slot says.
+    pub(crate) fn note_flash_read(&mut self, slot: u32) {
+        self.flash_reads.insert(slot);
+    }
+
+    /// The slots whose threads read flash.
+    pub(crate) fn flash_readers<'s>(&mut self, shared: Shared<'s>) -> impl Iterator<Item = &'s Slot> {
+        looks::count(self.flash_reads.len());
+        self.flash_reads.retain(|slot| shared.slots[*slot as usize].holds_flash_read());
+        self.flash_reads.iter().map(move |slot| &shared.slots[*slot as usize])
     }
 
     /// What the dead thread of a process may still write.

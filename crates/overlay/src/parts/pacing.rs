@@ -9,6 +9,7 @@ use super::disk_writes::DiskWrites;
 use super::drain_round::DrainRound;
 use super::pace::{Dirty, Foreground, Limit, Pace};
 use super::reserve::Reserve;
+use super::watch::Watch;
 use crate::settings::Settings;
 
 /// See the module.
@@ -19,6 +20,7 @@ pub(crate) struct Pacing {
     round: Option<DrainRound>,
     disk_writes: DiskWrites,
     reserve: Reserve,
+    watch: Watch,
 }
 
 impl Pacing {
@@ -30,6 +32,7 @@ impl Pacing {
             round: None,
             disk_writes: DiskWrites::default(),
             reserve: Reserve::default(),
+            watch: Watch::default(),
         }
     }
 
@@ -61,6 +64,11 @@ impl Pacing {
     /// A program has left word of a read from the disks.
     pub(crate) fn hear_of_read(&mut self, now_ns: u64) {
         self.pace.hear_of_read(now_ns);
+    }
+
+    /// Whose slots are looked at for what programs are at.
+    pub(crate) fn watch_mut(&mut self) -> &mut Watch {
+        &mut self.watch
     }
 
     /// Where address order goes on: file, offset.

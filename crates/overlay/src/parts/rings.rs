@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headstart_protocol::marks::SlotSet;
 use headstart_protocol::ring::{Collector, Pushed, word_of};
 use headstart_protocol::shared::{GRANULES_PER_FILE, Shared};
 use headstart_units::GRANULE_BYTES;
@@ -39,6 +40,11 @@ impl Rings {
         self.in_use[0] |= !taken.is_empty();
         self.collected.extend(taken.iter().map(|pushed| pushed.slot));
         taken
+    }
+
+    /// Whose threads may have left hints; none of them any more. Marks were taken with what threads pushed.
+    pub(crate) fn take_hinted(&mut self) -> SlotSet {
+        self.collector.take_hinted()
     }
 
     /// Time has gone by.

@@ -51,6 +51,7 @@ impl Overlay {
             let part = mapped.part(range);
             Place { file, data_file: part.data_file, place: part.place, length: part.range.length }
         }));
+        self.leases.note_flash_read(slot);
         self.note_read(file, Range::between(range.offset, next));
         let access = self.mapping.access(slot, file, range);
         for mapped in &pieces {

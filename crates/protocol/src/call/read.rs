@@ -394,5 +394,9 @@ pub(super) fn end_cheap(thread: &impl Thread, file: u32, request: &Request, move
 /// have served sooner.
 #[inline(always)]
 fn count_disk(thread: &impl Thread, file: u32, request: &Request, bytes: u64) -> Served {
-    thread.slot().read_by_disk(file, request, bytes, |request| thread.decide(request))
+    let served = thread.slot().read_by_disk(file, request, bytes, |request| thread.decide(request));
+    if served == Served::ReadMiss {
+        thread.shared().mark_hints(thread.index());
+    }
+    served
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use headstart_policy::client::{Decision, Reason, Request};
 use headstart_protocol::call::{Answer, Call, Failure, Moved, Step, Thread};
-use headstart_protocol::ring::{Marks, Ring};
+use headstart_protocol::marks::Marks;
+use headstart_protocol::ring::Ring;
 use headstart_protocol::shared::{Cells, FileEntry, GRANULES_PER_FILE, Granule, Header, Shared, Slot, WORDS_PER_FILE};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;

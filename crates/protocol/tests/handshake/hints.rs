@@ -2,6 +2,7 @@
 
 use headstart_policy::client::FetchTurn;
 use headstart_policy::client::s4d::Critical;
+use headstart_protocol::marks::Gathered;
 use headstart_protocol::shared::{HINTS_MAX, Slot};
 use headstart_units::request::Range;
 use loom::sync::atomic::Ordering;
@@ -9,6 +10,7 @@ use loom::sync::atomic::Ordering;
 use super::explorer::{Seen, World, holds, refuted};
 
 const TORN: &str = "a hint is torn or out of order";
+const LOST: &str = "a hint has no mark";
 
 /// One more hint than the ring holds; the agent takes as many as it finds.
 fn ring(seen: &Seen, leave: fn(&Slot, u32), take: fn(&Slot) -> Option<Critical>) {
@@ -44,6 +46,65 @@ fn hint(k: u32) -> Critical {
 fn leave(slot: &Slot, k: u32) {
     let Critical { file, range, benefit_ns, turn } = hint(k);
     slot.hint(file, range, benefit_ns, turn);
+}
+
+/// Leaves a hint and its mark, as `leave` says; a hint that is not taken has a mark, or had one whose taker is to look.
+fn marked(seen: &Seen, is_marked: bool, leave: fn(&World)) {
+    let noted = seen.clone();
+    let world = World::new();
+    if is_marked {
+        // Of something before, which is taken.
+        world.shared().mark(0);
+    }
+    let mut is_taken = false;
+    world.run(
+        move |world| leave(world),
+        |world| {
+            let mut gathered = Gathered::default();
+            gathered.gather(world.shared());
+            world.step();
+            is_taken = !gathered.hints.is_empty() && world.slot().take_hint().is_some();
+        },
+    );
+    if !noted.answer(is_taken, "taken", "left") {
+        let mut gathered = Gathered::default();
+        gathered.gather(world.shared());
+        assert!(!gathered.hints.is_empty(), "{LOST}");
+        assert_eq!(world.slot().take_hint(), Some(hint(1)));
+    }
+}
+
+#[test]
+fn a_hint_that_is_not_taken_has_a_mark() {
+    for is_marked in [false, true] {
+        holds(&["taken", "left"], move |seen| {
+            marked(seen, is_marked, |world| {
+                let Critical { file, range, benefit_ns, turn } = hint(1);
+                world.shared().hint(0, file, range, benefit_ns, turn);
+            });
+        });
+    }
+}
+
+#[test]
+fn a_mark_before_its_hint_may_be_taken_in_vain() {
+    refuted(LOST, |seen| {
+        marked(seen, false, |world| {
+            world.shared().mark(0);
+            world.step();
+            leave(world.slot(), 1);
+        });
+    });
+}
+
+#[test]
+fn a_hint_without_a_fence_where_the_mark_is_set_is_lost() {
+    refuted(LOST, |seen| {
+        marked(seen, true, |world| {
+            leave(world.slot(), 1);
+            world.shared().mark(0);
+        });
+    });
 }
 
 #[test]

@@ -269,7 +269,7 @@ fn what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too() {
             w.restart();
         }
         restart(&mut w);
-        w.agents[0].memory.view().slots[w.ranks[2].slot].hint(0, A, 1 << 30, FetchTurn::Soon);
+        w.agents[0].memory.view().hint(w.ranks[2].slot as u32, 0, A, 1 << 30, FetchTurn::Soon);
         w.poll();
         let fetch = |w: &World| {
             let is_fetch = |task: &Task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch);

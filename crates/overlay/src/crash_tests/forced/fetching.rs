@@ -9,7 +9,7 @@ fn world_with_hints(turn: FetchTurn) -> World {
     write(&mut w, 0, Range::new(0, 32 * 4096), false);
     w.quiesce();
     for page in 0..16 {
-        w.agents[0].memory.view().slots[2].hint(0, Range::new(2 * page * 4096, 4096), 1 << 30, turn);
+        w.agents[0].memory.view().hint(2, 0, Range::new(2 * page * 4096, 4096), 1 << 30, turn);
     }
     w
 }
@@ -56,5 +56,19 @@ fn beside_a_program_at_the_disks_one_critical_read_is_fetched_at_a_time() {
             w.step_task(under_way);
         }
     }
+    no_violation(&w);
+}
+
+#[test]
+fn a_hint_is_heard_of_though_a_request_came_first_that_took_its_mark() {
+    let mut w = world_with_hints(FetchTurn::Soon);
+    w.request(0, &Request::Read { file: 0, offset: 31 * 4096, length: 4096, leased: false });
+    assert!(matches!(w.ranks[0].answer.take(), Some(Answer::Disk { .. })));
+    w.ranks[0].pending = None;
+    assert!(w.agents[0].memory.marks.words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+    assert!(fetches(&w).is_empty());
+    w.poll();
+    assert_eq!(w.agents[0].overlay.counters().critical_reads_total, 16);
+    assert!(!fetches(&w).is_empty());
     no_violation(&w);
 }

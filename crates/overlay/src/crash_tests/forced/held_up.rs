@@ -154,7 +154,7 @@ fn nothing_is_absorbed_beneath_what_a_stopped_thread_may_still_write_however_lon
 fn a_fetch_that_a_stopped_write_holds_up_is_given_up() {
     let mut w = world();
     CheapWrite.reach(&mut w);
-    w.agents[0].memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(2, 0, A, 1 << 30, FetchTurn::Soon);
     (0..100).for_each(|_| w.poll());
     let counters = w.agents[0].overlay.counters();
     assert_eq!((counters.fetches_total, counters.fetches_cancelled_total), (0, 1));
@@ -218,7 +218,7 @@ fn a_read_of_the_slow_file_without_a_lease_holds_up_neither_commit_nor_fetch_nor
         no_violation(&w);
     }
     for (mut w, why) in stopped_bare_reads().filter(|(_, why)| *why != "the disks are sooner") {
-        w.agents[0].memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
+        w.agents[0].memory.view().hint(2, 0, A, 1 << 30, FetchTurn::Soon);
         for _ in 0..100 {
             w.poll();
             if !w.agents[0].tasks.is_empty() {

@@ -17,7 +17,7 @@ fn world_with_a_long_file() -> World {
 fn read_mib(w: &mut World, number: u64) {
     for at in 0..32 {
         let range = Range::new(number * MIB + at * 32768, 8192);
-        w.agents[0].memory.view().slots[2].hint(0, range, 1 << 20, FetchTurn::Soon);
+        w.agents[0].memory.view().hint(2, 0, range, 1 << 20, FetchTurn::Soon);
         w.poll();
     }
 }
@@ -66,7 +66,7 @@ fn a_file_shorter_than_a_region_takes_its_own_bytes() {
     let number = *w.agents[0].overlay.files.keys().next().unwrap();
     w.agents[0].overlay.follow(w.agents[0].memory.view(), Some(Costs::of_a_test()));
     for _ in 0..200 {
-        w.agents[0].memory.view().slots[2].hint(number, Range::new(4096, 8192), 1 << 20, FetchTurn::Soon);
+        w.agents[0].memory.view().hint(2, number, Range::new(4096, 8192), 1 << 20, FetchTurn::Soon);
         w.poll();
     }
     settle(&mut w);

@@ -486,7 +486,7 @@ fn occupied(w: &mut World, how: usize) {
             step_until(w, 2, |w| w.ranks[2].answer == Some(Answer::Go));
         }
         2 => {
-            w.agents[0].memory.view().slots[w.ranks[2].slot].hint(0, block(9), 1 << 30, FetchTurn::Soon);
+            w.agents[0].memory.view().hint(w.ranks[2].slot as u32, 0, block(9), 1 << 30, FetchTurn::Soon);
             w.poll();
             assert!(!w.agents[0].tasks.is_empty());
         }
@@ -553,7 +553,7 @@ fn a_push_counts_before_a_fetch_begins_in_its_granule_or_not_at_all() {
     drain(&mut w);
     about_to_push(&mut w, 0, block(9));
     assert!(is_open(&w, A));
-    w.agents[0].memory.view().slots[w.ranks[2].slot].hint(0, Range::new(8 * 4096, 8192), 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(w.ranks[2].slot as u32, 0, Range::new(8 * 4096, 8192), 1 << 30, FetchTurn::Soon);
     w.poll();
     let fetches = |w: &World| {
         w.agents[0].tasks.iter().any(|task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch))

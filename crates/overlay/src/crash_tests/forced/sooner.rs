@@ -121,11 +121,11 @@ fn nothing_is_fetched_of_a_file_that_the_disks_answer_sooner() {
     let mut w = clean_and_sooner();
     let missed = Range::new(40_960, 4096);
     write(&mut w, 0, missed, false);
-    w.agents[0].memory.view().slots[2].hint(0, missed, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(2, 0, missed, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(w.agents[0].tasks.is_empty());
     w.measure(0, 1_000_000);
-    w.agents[0].memory.view().slots[2].hint(0, missed, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().hint(2, 0, missed, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(!w.agents[0].tasks.is_empty());
     w.quiesce();
