@@ -31,7 +31,7 @@ figures! {
         sealed_messages_total: MESSAGES [kind = "sealed"];
         descriptor_messages_total: MESSAGES [kind = "descriptor"];
         connect_messages_total: MESSAGES [kind = "connect"];
-        ring_fills_messages_total: MESSAGES [kind = "ring_fills"];
+        marked_messages_total: MESSAGES [kind = "marked"];
         unlinked_messages_total: MESSAGES [kind = "unlinked"];
         times_set_messages_total: MESSAGES [kind = "times_set"];
         name_messages_total: MESSAGES [kind = "name"];
@@ -62,7 +62,7 @@ impl ServiceCounters {
             Request::Sealed { .. } => &mut self.sealed_messages_total,
             Request::Descriptor { .. } => &mut self.descriptor_messages_total,
             Request::Connect => &mut self.connect_messages_total,
-            Request::RingFills => &mut self.ring_fills_messages_total,
+            Request::Marked => &mut self.marked_messages_total,
             Request::Unlinked { .. } => &mut self.unlinked_messages_total,
             Request::TimesSet { .. } => &mut self.times_set_messages_total,
             Request::Name { .. } => &mut self.name_messages_total,

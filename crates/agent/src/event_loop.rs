@@ -19,6 +19,7 @@ mod outputs;
 mod placement;
 mod poller;
 mod regions_of_names;
+mod rest;
 mod served_site;
 mod strangers;
 mod times;
@@ -71,7 +72,7 @@ const FIRST_SURVIVOR: u64 = 1 << 63;
 const SLOT_POLL: Duration = Duration::from_micros(100);
 /// While disks may become idle for which there is work.
 const WORK_POLL: Duration = Duration::from_millis(1);
-/// While threads may leave hints.
+/// While threads may leave something, and are busy.
 const HINT_POLL: Duration = Duration::from_millis(20);
 /// A journal that has grown by more than this is replaced, unless the site file says otherwise.
 const JOURNAL_BYTES_MAX: u64 = 32 << 20;
@@ -158,6 +159,8 @@ impl<'a> EventLoop<'a> {
     pub(crate) fn run(&mut self) -> Result<()> {
         let mut events = [EpollEvent::empty(); 64];
         let mut batch = Batch::new();
+        // The agent before may have died in its sleep.
+        self.shared().wake_up();
         self.know_strangers()?;
         self.settle()?;
         loop {
@@ -171,7 +174,9 @@ impl<'a> EventLoop<'a> {
             if count == 0 {
                 continue;
             }
-            self.tiers.overlay.set_time(self.poller.now_ns());
+            let now_ns = self.poller.now_ns();
+            self.rise(now_ns, &events[..count]);
+            self.tiers.overlay.set_time(now_ns);
             batch.begin();
             for event in &events[..count] {
                 if (FIRST_CONNECTION..FIRST_STRANGER).contains(&event.data()) {
@@ -258,7 +263,7 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// Time matters only where threads leave hints and traces of which no message tells.
+    /// Time matters only where something is under way of which no message tells, or has lately been.
     fn set_timer(&mut self) {
         let overlay = &self.tiers.overlay;
         let period = if overlay.waits_for_slots() {
@@ -274,7 +279,7 @@ impl<'a> EventLoop<'a> {
             || overlay.was_pushed_to()
         {
             Some(WORK_POLL)
-        } else if overlay.threads() > 0 {
+        } else if overlay.threads() > 0 && !self.falls_asleep() {
             Some(HINT_POLL)
         } else {
             self.mark_after().into_iter().chain(self.times.left()).chain(self.life.left()).min()

@@ -4,11 +4,15 @@
 mod site;
 
 use std::fs::{self, File};
+use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
 
 use headstart_agent::site::{AgentSettings, Site};
+use headstart_protocol::SHARED_FILE;
+use headstart_protocol::marks::Marks;
+use headstart_protocol::shared::Region;
 use nix::sys::signal::Signal;
 use site::{TestSite, content, has_ended, kill, managed, role, said, text, wait_for};
 
@@ -169,4 +173,49 @@ fn memory_that_nobody_uses_goes_back_while_an_agent_serves_and_when_it_stops() {
     assert!(memory(&site) < 1 << 20, "the log and a lock");
     site.succeed(&["run", "--", "true"]);
     assert_eq!((site.figure("/mapped_bytes"), mapped > 0), (mapped, true), "what is clean on flash is found again");
+}
+
+/// Whether the agent sleeps, and whether a slot is marked, as the shared file says.
+fn rest(site: &TestSite) -> (bool, bool) {
+    let file = File::open(site.runtime().join(SHARED_FILE)).unwrap();
+    let mut marks = [0; size_of::<Marks>()];
+    let [_, _, place, _] = Region::always();
+    file.read_exact_at(&mut marks, place.start as u64).unwrap();
+    let is_any = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
+    let words = offset_of!(Marks, words)..offset_of!(Marks, sleeping);
+    (is_any(&marks[words.end..][..8]), is_any(&marks[words]))
+}
+
+/// Role: reads a little, then more when told to.
+fn read_and_wait() {
+    let file = File::open(managed().join("a")).unwrap();
+    let read = |block: u64| file.read_exact_at(&mut [0; 4096], block * 4096).unwrap();
+    read(0);
+    fs::write(beside("joined"), b"").unwrap();
+    wait_for("it is to read", || beside("go").exists());
+    [35, 12, 60, 4, 20].into_iter().for_each(read);
+    fs::write(beside("read"), b"").unwrap();
+    wait_for("it is to end", || beside("end").exists());
+    std::process::exit(0);
+}
+
+#[test]
+fn an_agent_beside_programs_that_do_nothing_sleeps_until_one_leaves_something_for_it() {
+    let test = "an_agent_beside_programs_that_do_nothing_sleeps_until_one_leaves_something_for_it";
+    if role().is_some() {
+        return read_and_wait();
+    }
+    let site = TestSite::with_capacity("1GiB");
+    fs::write(site.slow.join("a"), content(1, 0, 64 * 4096)).unwrap();
+    let run = site.play(&[], test, "reader").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the program takes part", || site.path("joined").exists());
+    wait_for("the agent sleeps", || rest(&site) == (true, false));
+    fs::write(site.path("go"), b"").unwrap();
+    wait_for("the program has read", || site.path("read").exists());
+    wait_for("the agent has looked", || !rest(&site).1);
+    wait_for("and sleeps again", || rest(&site) == (true, false));
+    fs::write(site.path("end"), b"").unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", site.say(&output));
+    assert!(site.figure("/agent/critical_reads_total") > 0, "it left hints");
 }

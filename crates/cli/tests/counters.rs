@@ -159,7 +159,7 @@ fn every_request_and_byte_of_a_program_is_counted_once() {
         let service: ServiceCounters = serde_json::from_value(site.status()["service"].clone()).unwrap();
         let messages = service.figures().filter(|(figure, _)| *figure.family == families::MESSAGES);
         let asked: u64 = messages.map(|(_, count)| count).sum();
-        let unasked = service.hello_messages_total + service.control_messages_total + service.ring_fills_messages_total;
+        let unasked = service.hello_messages_total + service.control_messages_total + service.marked_messages_total;
         assert_eq!(asked - unasked, found.round_trips_total);
         let said = site.succeed(&["status"]);
         for word in ["writes, disk: append", "% on flash", "journal"] {

@@ -29,7 +29,7 @@ const FETCHES_MAX: usize = 8;
 impl Overlay {
     /// Reads the threads' hints into the critical data table; marks were taken.
     pub(crate) fn take_hints(&mut self, shared: Shared<'_>) {
-        for slot in self.rings.take_hinted().iter() {
+        for slot in self.rings.take_hinted(self.measured_ns).iter() {
             looks::count(1);
             let slot = &shared.slots[slot as usize];
             let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);

@@ -89,6 +89,17 @@ impl Overlay {
         self.rings.are_in_use()
     }
 
+    /// When threads last left something that the agent looks for by itself.
+    pub fn marked_ns(&self) -> u64 {
+        self.rings.marked_ns()
+    }
+
+    /// Threads that leave something tell the agent, from now on and until [`Shared::wake_up`]; no, if there is something
+    /// to look at.
+    pub fn fall_asleep(&self, shared: Shared<'_>) -> bool {
+        self.rings.fall_asleep(shared)
+    }
+
     /// Files of which bytes were absorbed without a question, since this was asked last.
     pub fn take_absorbed(&mut self) -> impl Iterator<Item = u32> + use<> {
         std::mem::take(&mut self.absorbed).into_iter()

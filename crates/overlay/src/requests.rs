@@ -116,7 +116,7 @@ impl Overlay {
             | Request::Regions { .. }
             | Request::Descriptor { .. }
             | Request::Connect
-            | Request::RingFills
+            | Request::Marked
             | Request::Control { .. } => {
                 unreachable!("the runtime handles these itself")
             }

@@ -29,7 +29,7 @@ use crate::settings;
 
 pub(crate) use command::command;
 pub(crate) use complaints::{complain, say_once};
-pub(crate) use connection::{OpenFiles, Session};
+pub(crate) use connection::{OpenFiles, Session, wake_agent};
 pub(crate) use mapping::{region, shared};
 pub(crate) use site::{SITE, Site, fast_directory};
 pub(crate) use standing_in::{stand_in, stands_in_for_the_parent};

@@ -39,16 +39,17 @@ fn apart(both: u64) -> (u64, FetchTurn) {
 }
 
 impl Shared<'_> {
-    /// The thread of the slot leaves a hint, and a mark: the agent looks at marked slots alone.
-    pub fn hint(&self, slot: u32, file: u32, range: Range, benefit_ns: u64, turn: FetchTurn) {
+    /// The thread of the slot leaves a hint, and a mark: the agent looks at marked slots alone. Whether it sleeps, and
+    /// is to be told.
+    pub fn hint(&self, slot: u32, file: u32, range: Range, benefit_ns: u64, turn: FetchTurn) -> bool {
         self.slots[slot as usize].hint(file, range, benefit_ns, turn);
-        self.mark_hints(slot);
+        self.mark_left(slot)
     }
 
-    /// A read of the slot's thread missed: it may have left hints.
-    pub(crate) fn mark_hints(&self, slot: u32) {
+    /// The same of what the slot's thread left just now.
+    pub(crate) fn mark_left(&self, slot: u32) -> bool {
         fence(Ordering::SeqCst);
-        self.mark(slot);
+        self.mark(slot)
     }
 }
 

@@ -248,8 +248,8 @@ pub enum Request<'a> {
         /// Old and new absolute path, one after the other.
         paths: &'a [u8],
     },
-    /// The thread's ring fills. Not answered.
-    RingFills,
+    /// The slot is marked, and the agent should look: its ring fills, or the agent sleeps. Not answered.
+    Marked,
     /// From the command line: a JSON object. Answered by `Control`.
     Control {
         /// JSON text.
@@ -361,7 +361,7 @@ impl<'a> Request<'a> {
             }
             Request::Close { file } | Request::Sync { file } | Request::Sealed { file } => w.u32(file),
             Request::Descriptor { data_file } => w.u32(data_file),
-            Request::Connect | Request::RingFills => w,
+            Request::Connect | Request::Marked => w,
             Request::Slab { file, offset, length }
             | Request::WriteDone { file, offset, length }
             | Request::WriteBack { file, offset, length }
@@ -413,7 +413,7 @@ impl<'a> Request<'a> {
             Request::Descriptor { .. } => 25,
             Request::Connect => 26,
             Request::Sealed { .. } => 27,
-            Request::RingFills => 28,
+            Request::Marked => 28,
         }
     }
 
@@ -462,7 +462,7 @@ impl<'a> Request<'a> {
             25 => Request::Descriptor { data_file: r.u32()? },
             26 => Request::Connect,
             27 => Request::Sealed { file: r.u32()? },
-            28 => Request::RingFills,
+            28 => Request::Marked,
             _ => return Err(DecodeError),
         };
         r.end()?;

@@ -120,16 +120,17 @@ impl Shared<'_> {
     }
 
     /// Pushes the commit of `range` at `place`, under the slot's next number, and marks the slot. It counts if
-    /// [`Shared::is_open_under`] the number afterwards; else the agent is to be asked, under the same one.
+    /// [`Shared::is_open_under`] the number afterwards; else the agent is to be asked, under the same one. Whether the
+    /// agent sleeps, and is to be told.
     #[inline]
-    pub fn push(&self, slot: u32, open: u64, range: Range, place: Place) {
+    pub fn push(&self, slot: u32, open: u64, range: Range, place: Place) -> bool {
         let cell = &self.slots[slot as usize];
         let ticket = self.marks.tickets.0.fetch_add(1, Ordering::SeqCst) + 1;
         let seq = cell.seq.load(Ordering::Relaxed) + 1;
         cell.seq.store(seq, Ordering::Release);
         self.rings[slot as usize].write(&Pushed { slot, seq, ticket, open, range, place });
         fence(Ordering::SeqCst);
-        self.mark(slot);
+        self.mark(slot)
     }
 
     /// Whether the commits of `range` still need no answer, under that number: after a push.
@@ -265,6 +266,11 @@ impl Collector {
     /// them any more.
     pub fn take_hinted(&mut self) -> SlotSet {
         std::mem::take(&mut self.gathered.hints)
+    }
+
+    /// The agent sleeps from now on, unless it is to look ([`Gathered::fall_asleep`]).
+    pub fn fall_asleep(&self, shared: Shared<'_>) -> bool {
+        self.gathered.fall_asleep(shared)
     }
 
     /// The records of all that was taken out are appended.

@@ -56,7 +56,7 @@ impl EventLoop<'_> {
                         // behind it is closed.
                         self.sweep(SWEEP_FILES);
                     }
-                    Request::RingFills => self.tiers.poll(),
+                    Request::Marked => self.tiers.poll(),
                     Request::Regions { file, from } => self.tell_regions(token, envelope, file, from),
                     Request::Descriptor { data_file } => self.give_descriptor(token, envelope, data_file),
                     Request::Unlinked { inode } => {

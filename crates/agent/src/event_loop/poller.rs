@@ -11,6 +11,8 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use crate::error::{Error, Result};
 
+use super::rest::Rest;
+
 /// The signals that end the agent; blocked before any thread starts, or one of the threads would die of them.
 pub(crate) fn signals_awaited() -> SigSet {
     let mut signals = SigSet::empty();
@@ -27,6 +29,7 @@ pub(super) struct Poller {
     due: Option<Instant>,
     signals: SignalFd,
     started: Instant,
+    rest: Rest,
 }
 
 impl Poller {
@@ -41,6 +44,7 @@ impl Poller {
             signals: SignalFd::with_flags(&signals_awaited(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
                 .map_err(failed)?,
             started: Instant::now(),
+            rest: Rest::default(),
         };
         poller.watch(&poller.timer, timer).map_err(failed)?;
         poller.watch(&poller.signals, signals).map_err(failed)?;
@@ -77,6 +81,11 @@ impl Poller {
         }
     }
 
+    /// Whether anything comes.
+    pub(super) fn rest_mut(&mut self) -> &mut Rest {
+        &mut self.rest
+    }
+
     /// Nanoseconds since it was made.
     pub(super) fn now_ns(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
@@ -92,8 +101,9 @@ impl Poller {
     /// many, do not put off what was due.
     pub(super) fn set_timer(&mut self, period: Option<Duration>) {
         let Some(period) = period else {
-            let _ = self.timer.unset();
-            self.due = None;
+            if self.due.take().is_some() {
+                let _ = self.timer.unset();
+            }
             return;
         };
         // Zero would disarm it.

@@ -19,6 +19,8 @@ pub(crate) struct Rings {
     closing: BTreeSet<(u32, usize)>,
     /// Something was taken out since the last poll, and between that and the one before.
     in_use: [bool; 2],
+    /// When marks were last found.
+    marked_ns: u64,
     /// Slots of which something was taken out, until that is appended.
     collected: BTreeSet<u32>,
 }
@@ -43,8 +45,22 @@ impl Rings {
     }
 
     /// Whose threads may have left hints; none of them any more. Marks were taken with what threads pushed.
-    pub(crate) fn take_hinted(&mut self) -> SlotSet {
-        self.collector.take_hinted()
+    pub(crate) fn take_hinted(&mut self, now_ns: u64) -> SlotSet {
+        let hinted = self.collector.take_hinted();
+        if !hinted.is_empty() {
+            self.marked_ns = now_ns;
+        }
+        hinted
+    }
+
+    /// When marks were last found.
+    pub(crate) fn marked_ns(&self) -> u64 {
+        self.marked_ns
+    }
+
+    /// Nobody looks at marks before a message says so; no, if there is something to look at.
+    pub(crate) fn fall_asleep(&self, shared: Shared<'_>) -> bool {
+        self.collector.fall_asleep(shared)
     }
 
     /// Time has gone by.

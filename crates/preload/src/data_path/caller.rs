@@ -97,6 +97,11 @@ impl call::Thread for Caller<'_> {
         self.target.is_none_or(Target::means_the_file)
     }
 
+    #[cold]
+    fn wake_agent(&self) {
+        session::wake_agent(self.index);
+    }
+
     fn file_bytes_max(&self) -> u64 {
         kernel::file_size_limit()
     }

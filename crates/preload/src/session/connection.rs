@@ -96,6 +96,7 @@ impl Session {
         let owner = (slot.owner_pid.load(Ordering::Acquire), slot.owner_start.load(Ordering::Relaxed));
         let session = Session { slot, index, owner, thread, nested, socket: Some(socket), packet, answer };
         slots::own(session.index, true);
+        slots::connect(session.index, session.socket);
         session
     }
 
@@ -164,6 +165,7 @@ impl Session {
             let again = || hello(self.owner.0, self.owner.1, self.thread, had);
             let (socket, index, _) = patiently(patience, patience, again)?;
             self.socket = Some(socket);
+            slots::connect(self.index, self.socket);
             if index != self.index {
                 self.hang_up();
                 complain(format_args!(
@@ -239,8 +241,19 @@ impl Session {
 
     fn hang_up(&mut self) {
         if let Some(socket) = self.socket.take() {
+            slots::connect(self.index, None);
             own::close_own(socket);
         }
+    }
+}
+
+/// Tells the agent, which sleeps, that the calling thread's slot is marked. One that has ended needs no telling: the
+/// next looks by itself.
+pub(crate) fn wake_agent(index: u32) {
+    if let Some(socket) = slots::socket(index) {
+        let mut packet = Vec::with_capacity(32);
+        Request::Marked.encode(Envelope { slot: index, seq: 0 }, &mut packet);
+        let _ = kernel::send(socket, &packet);
     }
 }
 

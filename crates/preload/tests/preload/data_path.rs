@@ -162,6 +162,37 @@ fn a_critical_read_that_misses_leaves_a_hint_with_what_it_read() {
 }
 
 #[test]
+fn an_agent_that_sleeps_is_told_by_each_thread_once_and_one_that_does_not_by_none() {
+    for (sleeps, told) in [(true, 2), (false, 0)] {
+        let agent = Agent::start();
+        agent.set_sleeping(sleeps);
+        fs::write(agent.slow.join("old"), vec![7; 1 << 20]).unwrap();
+        python(
+            &agent,
+            "import os, threading
+def read():
+    fd = os.open('old', os.O_RDONLY)
+    for k in 50, 20, 90, 70: assert os.pread(fd, 4096, k * 8192) == bytes([7]) * 4096
+read()
+thread = threading.Thread(target=read); thread.start(); thread.join()",
+        );
+        assert_eq!(agent.logged("Marked"), told);
+    }
+}
+
+#[test]
+fn an_agent_that_sleeps_is_told_of_a_write_that_found_no_space() {
+    let agent = Agent::start();
+    agent.set_sleeping(true);
+    agent.set_free_bytes(0);
+    python(
+        &agent,
+        "import os\nfd = os.open('new', os.O_RDWR | os.O_CREAT)\nassert os.pwrite(fd, b'x' * 4096, 1 << 20) == 4096",
+    );
+    assert_eq!((agent.logged("Marked"), agent.counter(Counter::AbsorbedBytes)), (1, 0));
+}
+
+#[test]
 fn hints_that_nobody_takes_are_lost_and_counted_and_their_reads_are_served() {
     let agent = Agent::start();
     let reads = 3 * HINTS_MAX as u64;

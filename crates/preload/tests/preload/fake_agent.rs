@@ -158,6 +158,11 @@ impl Agent {
         self.shared.header.free_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// From now on it says that it sleeps, or no longer does; it looks at no mark either way.
+    pub fn set_sleeping(&self, sleeps: bool) {
+        self.shared.marks.sleeping.0.store(sleeps.into(), Ordering::Relaxed);
+    }
+
     /// Every request so far but those of the data path.
     pub fn log(&self) -> Vec<String> {
         self.inner.lock().unwrap().log.clone()

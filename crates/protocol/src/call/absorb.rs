@@ -72,6 +72,7 @@ impl Absorb {
         let mut absorb = Absorb { file, part, done: 0, file_bytes_max: 0, stage: Stage::Over, end: End::Absorbed };
         if shared.header.free_bytes.load(Ordering::Relaxed) == 0 && slot.whole_slab(file, part).is_none() {
             shared.refuse_write(file, part);
+            thread.mark_left();
             absorb.end = End::Refused(Served::WriteNoSpace);
             return (absorb, Step::Done);
         }
@@ -173,7 +174,9 @@ impl Absorb {
             unreachable!("a thread that is at {:?} pushes nothing", self.stage)
         };
         self.stage = Stage::Pushed { slab, open };
-        thread.shared().push(thread.index(), open, self.written(slab.length), slab);
+        if thread.shared().push(thread.index(), open, self.written(slab.length), slab) {
+            thread.wake_agent();
+        }
         Step::Look
     }
 
@@ -190,7 +193,7 @@ impl Absorb {
         shared.files[self.file as usize].absorbed_at(thread.time_of_day_ns());
         if shared.rings[thread.index() as usize].wants_agent() {
             self.stage = Stage::Told;
-            return Step::Tell(Message::RingFills);
+            return Step::Tell(Message::Marked);
         }
         self.write_rest(thread)
     }

@@ -396,7 +396,7 @@ pub(super) fn end_cheap(thread: &impl Thread, file: u32, request: &Request, move
 fn count_disk(thread: &impl Thread, file: u32, request: &Request, bytes: u64) -> Served {
     let served = thread.slot().read_by_disk(file, request, bytes, |request| thread.decide(request));
     if served == Served::ReadMiss {
-        thread.shared().mark_hints(thread.index());
+        thread.mark_left();
     }
     served
 }

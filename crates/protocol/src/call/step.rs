@@ -46,6 +46,16 @@ pub trait Thread {
         u64::MAX
     }
 
+    /// Tells the agent, which sleeps, that the slot is marked: [`Message::Marked`]. It does not answer.
+    fn wake_agent(&self) {}
+
+    /// Marks the slot: the thread left something for the agent, and has not fenced since.
+    fn mark_left(&self) {
+        if self.shared().mark_left(self.index()) {
+            self.wake_agent();
+        }
+    }
+
     /// Whether it may wait for a commit: not while another request of the thread is under way, for which
     /// the commit would wait.
     #[inline]

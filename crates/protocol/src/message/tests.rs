@@ -25,7 +25,7 @@ fn requests() -> Vec<Request<'static>> {
         Request::Sealed { file: 7 },
         Request::Descriptor { data_file: 7 },
         Request::Connect,
-        Request::RingFills,
+        Request::Marked,
         Request::TimesSet { inode: 2, birth_ns: 3 },
         Request::FlashFailed { file: 1, offset: 2, length: 3 },
         Request::Regions { file: 1, from: 2 },

@@ -123,7 +123,7 @@ fn a_ring_that_fills_calls_the_agent_and_a_full_one_asks_until_records_are_appen
         assert_eq!((step, call.push(&rank)), (Step::Push, Step::Look), "{number}");
         let mut step = call.look(&rank);
         if let Step::Tell(message) = step {
-            assert_eq!(message, Message::RingFills);
+            assert_eq!(message, Message::Marked);
             told.push(number);
             step = call.on_told(&rank);
         }

@@ -25,4 +25,5 @@ mod reads;
 mod requests;
 mod rings;
 mod sizes;
+mod sleep;
 mod tickets;

@@ -23,7 +23,7 @@ fn order<Drain: Default>(seen: &Seen, [first, second]: [u32; 2], take: fn(&mut D
     let world = World::with_rings(2);
     let number = world.open();
     // As earlier pushes left them.
-    [0, 1].into_iter().for_each(|slot| world.shared().mark(slot));
+    [0, 1].into_iter().for_each(|slot| assert!(!world.shared().mark(slot)));
     let (earlier, later) = (Arc::clone(&world), Arc::clone(&world));
     let is_pushed = Arc::new(AtomicBool::new(false));
     let (known, noted) = (Arc::clone(&is_pushed), seen.clone());

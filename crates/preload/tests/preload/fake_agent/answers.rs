@@ -70,6 +70,7 @@ pub(super) fn serve(
             asked.inner.files[file as usize].write_back(Range::new(offset, length));
             Reply::Done
         }
+        Request::Marked => return Served::Silence,
         request => asked.about_a_file(request),
     };
     Served::Reply(reply)
