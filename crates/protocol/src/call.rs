@@ -31,6 +31,7 @@
 //! | slot-kept | the slot is in ASKING state before any `Ask` |
 //! | slow-while-down | there is no way from a set bit to `Slow` but through the agent's answer |
 //! | read-no-lease, no-read-lease | a read lease is released after [`Call::on_moved`] of the last byte read under it |
+//! | list-no-validate, list-validate-early | a `Look` follows each `Flash` of a read by a listing |
 //! | drop-first | `WriteDone` is asked after [`Call::on_moved`] of the write |
 //! | bit-after-commit, commit-twice | `Push` and `Commit` follow [`Call::on_moved`] of the flash write |
 //! | ring-no-validate, ring-no-fence | `Look` follows a push that fences ([`ring`](crate::ring)); what does not count is asked for under the same number |
@@ -51,6 +52,7 @@
 mod absorb;
 mod at_once;
 mod direct;
+mod listed;
 mod read;
 mod settle;
 mod step;

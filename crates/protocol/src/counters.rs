@@ -147,6 +147,8 @@ figures! {
         CheapRequests cheap_requests_total: CHEAP_REQUESTS [];
         ReadsAgain reads_again_total: READS_AGAIN [lease = "no"];
         ReadsAgainLeased reads_again_leased_total: READS_AGAIN [lease = "yes"];
+        ListedReads listed_reads_total: LISTED_READS [outcome = "counts"];
+        ListedReadsInVain listed_reads_in_vain_total: LISTED_READS [outcome = "in_vain"];
         AgentAwayWaits agent_away_waits_total: AGENT_AWAY_WAITS [];
         AgentAwayNs agent_away_ns_total: AGENT_AWAY_SECONDS [];
     }
@@ -285,6 +287,7 @@ figures! {
         fetches_total: FETCHES [outcome = "done"];
         fetches_cancelled_total: FETCHES [outcome = "cancelled"];
         fetched_bytes_total: FETCHED_BYTES [];
+        listings_total: LISTINGS [];
         evicted_extents_total: EVICTED_EXTENTS [];
         dropped_overwritten_bytes_total: DROPPED_BYTES [reason = "overwritten"];
         dropped_direct_write_bytes_total: DROPPED_BYTES [reason = "direct_write"];

@@ -13,6 +13,7 @@ pub mod handshake;
 pub mod hints;
 pub mod lease;
 mod limits;
+pub mod listing;
 pub mod marks;
 pub mod memory;
 pub mod message;

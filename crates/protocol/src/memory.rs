@@ -2,11 +2,15 @@
 //! simulations and tests.
 
 use super::handover::{CopyRecord, OpenFiles};
+use super::listing::{Listing, ListingKeys};
 use super::marks::Marks;
 use super::ring::Ring;
 use super::shared::{Cells, FileEntry, GRANULES_PER_FILE, Granule, Header, Shared, Slot, WORDS_PER_FILE};
 use headstart_policy::order::Interleaving;
 use headstart_units::atomics::{AtomicU64, Ordering};
+
+/// Listings of a memory: so few that granules of small worlds share them.
+const LISTINGS: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -25,6 +29,10 @@ pub struct Memory {
     pub marks: Marks,
     /// Commits that need no answer, of each slot.
     pub rings: Vec<Ring>,
+    /// Which listings there are.
+    pub listing_keys: ListingKeys,
+    /// What they say.
+    pub listings: Vec<Listing>,
     /// How processes' requests lie to each other, of each file.
     pub interleavings: Vec<Interleaving>,
     /// Copies under way.
@@ -46,6 +54,8 @@ impl Memory {
             granules: (0..files * GRANULES_PER_FILE).map(|_| Granule::default()).collect(),
             marks: Marks::default(),
             rings: (0..threads).map(|_| Ring::default()).collect(),
+            listing_keys: ListingKeys::default(),
+            listings: (0..LISTINGS).map(|_| Listing::default()).collect(),
             interleavings: (0..files).map(|_| Interleaving::default()).collect(),
             copies: (0..copies).map(|_| CopyRecord::default()).collect(),
             open_files: (0..threads).map(|_| OpenFiles::default()).collect(),
@@ -67,6 +77,8 @@ impl Memory {
             granules: &self.granules,
             marks: &self.marks,
             rings: &self.rings,
+            listing_keys: &self.listing_keys,
+            listings: &self.listings,
             ended: &self.ended,
         }
     }

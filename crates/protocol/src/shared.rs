@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! Header | FileEntry x FILES_MAX | Slot x SLOTS_MAX | CopyRecord x COPIES_MAX | OpenFiles x SLOTS_MAX | bits: BITS_PER_FILE per file
-//! | Granule x GRANULES_PER_FILE per file | Interleaving x FILES_MAX | Marks | Ring x SLOTS_MAX | counters of threads that ended
+//! | Granule x GRANULES_PER_FILE per file | Interleaving x FILES_MAX | Marks | Ring x SLOTS_MAX
+//! | keys of listings | Listing x LISTINGS_MAX | counters of threads that ended
 //! ```
 //!
 //! **Bits.** One bit per granule (1 MiB) of a file. A clear bit is a lease on absence: nothing of that
@@ -15,6 +16,8 @@
 //!
 //! **Rings.** Commits that need no answer, one ring a slot, and marks that say whose ring holds some
 //! ([`super::ring`]).
+//!
+//! **Listings.** Where the bytes of granules lie on flash, for reads that do not ask ([`super::listing`]).
 //!
 //! **Interleaving.** What processes tell each other of where their requests begin and end, without order:
 //! [`headstart_policy::order`]. A file has that of the one before with its number until requests have written
@@ -34,6 +37,7 @@ use std::mem::offset_of;
 pub use super::limits::FILES_MAX;
 
 use super::handover::{COPIES_MAX, CopyRecord, OpenFiles};
+use super::listing::{LISTINGS_MAX, Listing, ListingKeys};
 use super::marks::Marks;
 use super::read_times::ReadTimes;
 use super::ring::Ring;
@@ -331,6 +335,8 @@ pub struct Region {
     interleavings: [Interleaving; FILES_MAX],
     marks: Marks,
     rings: [Ring; SLOTS_MAX],
+    listing_keys: ListingKeys,
+    listings: [Listing; LISTINGS_MAX],
     ended: Cells,
 }
 
@@ -343,7 +349,10 @@ const _: () = {
     assert!(size_of::<Granule>() == 16 && size_of::<Marks>() == 640 && size_of::<Ring>() == 8320);
     let of_files = FILES_MAX * (128 + 8192 + 8192 + 8256);
     assert!(size_of::<Interleaving>() == 8256);
-    assert!(size_of::<Region>() == 128 + of_files + SLOTS_MAX * (2176 + 8320) + records + 640 + COUNTERS_MAX * 8);
+    assert!(size_of::<ListingKeys>() == 128 + LISTINGS_MAX * 16 && size_of::<Listing>() == 8192);
+    let listings = 128 + LISTINGS_MAX * (16 + 8192);
+    let of_slots = SLOTS_MAX * (2176 + 8320);
+    assert!(size_of::<Region>() == 128 + of_files + of_slots + records + 640 + listings + COUNTERS_MAX * 8);
     assert!(offset_of!(Slot, pieces) == 80 && offset_of!(Slot, hints) == 544);
 };
 
@@ -353,13 +362,21 @@ impl Region {
     /// touches it.
     pub const BYTES: usize = size_of::<Region>();
 
-    /// What is used whatever takes part: the bytes of header, table of files, copies, marks, and counters of
-    /// threads that ended.
-    pub fn always() -> [std::ops::Range<usize>; 4] {
+    /// What is used whatever takes part: the bytes of header, table of files, copies, marks, keys of listings, and
+    /// counters of threads that ended.
+    pub fn always() -> [std::ops::Range<usize>; 5] {
         let (files, copies, ended) = (offset_of!(Region, slots), offset_of!(Region, copies), offset_of!(Region, ended));
         let marks = offset_of!(Region, marks);
         let copies = copies..copies + size_of::<CopyRecord>() * COPIES_MAX;
-        [0..files, copies, marks..marks + size_of::<Marks>(), ended..Region::BYTES]
+        let keys = offset_of!(Region, listing_keys);
+        let keys = keys..keys + size_of::<ListingKeys>();
+        [0..files, copies, marks..marks + size_of::<Marks>(), keys, ended..Region::BYTES]
+    }
+
+    /// The bytes of a listing.
+    pub fn of_listing(index: u32) -> std::ops::Range<usize> {
+        let first = offset_of!(Region, listings) + index as usize * size_of::<Listing>();
+        first..first + size_of::<Listing>()
     }
 
     /// The bytes of a slot, of its ring, and of what its process has open.
@@ -396,6 +413,8 @@ impl Region {
             granules: &self.granules,
             marks: &self.marks,
             rings: &self.rings,
+            listing_keys: &self.listing_keys,
+            listings: &self.listings,
             ended: &self.ended,
         }
     }
@@ -422,6 +441,10 @@ pub struct Shared<'a> {
     pub marks: &'a Marks,
     /// Commits that need no answer, of each slot.
     pub rings: &'a [Ring],
+    /// Which listings there are.
+    pub listing_keys: &'a ListingKeys,
+    /// What they say.
+    pub listings: &'a [Listing],
     /// What threads counted that have ended.
     pub ended: &'a Cells,
 }

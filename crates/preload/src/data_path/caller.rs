@@ -102,6 +102,11 @@ impl call::Thread for Caller<'_> {
         session::wake_agent(self.index);
     }
 
+    /// Whether the slow file would take a call past the page cache is seen before the agent is asked.
+    fn may_read_listed(&self) -> bool {
+        self.target.is_none_or(|target| !target.uncached())
+    }
+
     fn file_bytes_max(&self) -> u64 {
         kernel::file_size_limit()
     }

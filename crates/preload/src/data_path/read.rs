@@ -10,8 +10,8 @@
 //! same of something else. Looked at too early, before the read, they say nothing that is gone by.
 //!
 //! What else waited for such reads needs them no longer. `close` tells the agent that the process has the file no more,
-//! and a read that is late meets its check. A data file that is closed for its descriptor serves leases alone, under
-//! which a request is published, with its fence. Forked children have neither the thread nor its read. Mappings and
+//! and a read that is late meets its check. A data file that is closed for its descriptor serves only requests that are
+//! published, with a fence, whether they hold a lease or go by a listing. Forked children have neither the thread nor its read. Mappings and
 //! streams change the slow file where nothing is on flash, as any program does.
 
 use std::alloc::{self, Layout};

@@ -1,14 +1,19 @@
-//! Reads: from the slow file while nothing of the range is on flash, else part by part as the agent says.
+//! Reads: from the slow file while nothing of the range is on flash, else part by part: as a listing says, or the agent.
 //!
 //! Who reads the slow file holds nobody up. The thread loads the generation of its range before it looks at the bits,
 //! or before it asks, and again after the bytes are read: where it is another one, bytes may have come to flash and
 //! been written beneath since, so that what was read may be what nobody is to see, and is read again. Reads for which
 //! this is so again and again ask for a lease, which commits and fetches spare.
+//!
+//! Where a bit is set and a listing says where the first bytes lie, these are read on flash without a lease, and count
+//! if the listing is still the same behind them ([`listing`](crate::listing)). After one that was in vain the rest of
+//! the request is asked for.
 
 use headstart_policy::client::Request;
 use headstart_units::atomics::{Ordering, fence};
 use headstart_units::request::Range;
 
+use super::listed::ListedPart;
 use super::step::{Answer, EIO, Failure, FlashFault, Moved, Step, Thread, Unexpected};
 use crate::counters::{Counter, Served};
 use crate::message::Request as Message;
@@ -53,6 +58,8 @@ enum Stage {
         left: u64,
         length: u64,
     },
+    /// At a piece of a listing, or about to look whether all pieces count.
+    Listed(ListedPart),
     /// At the slow file under a slow-read lease.
     Leased {
         part: Range,
@@ -88,6 +95,8 @@ pub(super) struct Read {
     generation: u64,
     /// How often a read of the slow file did not count.
     in_vain: u32,
+    /// No read by a listing was in vain.
+    lists: bool,
     served: Served,
     failure: Option<Failure>,
     stage: Stage,
@@ -103,13 +112,14 @@ impl Read {
     #[inline(never)]
     pub(super) fn told(thread: &impl Thread, file: u32, request: Request, is_in_vain: bool) -> (Read, Step) {
         let mut read = Read::new(file, request);
-        let step = if is_in_vain { read.ask_again(thread) } else { read.ask_read(thread) };
+        let step = if is_in_vain { read.ask_again(thread) } else { read.read_rest(thread) };
         (read, step)
     }
 
     fn new(file: u32, request: Request) -> Read {
         let (served, stage) = (Served::ReadEnd, Stage::Begun);
-        Read { file, request, done: 0, flash: 0, generation: 0, in_vain: 0, served, failure: None, stage }
+        let lists = true;
+        Read { file, request, done: 0, flash: 0, generation: 0, in_vain: 0, lists, served, failure: None, stage }
     }
 
     pub(super) fn result(&self) -> Result<u64, Failure> {
@@ -130,7 +140,7 @@ impl Read {
                 let part = self.request.range;
                 self.generation = begin(thread, self.file, part);
                 if !is_clear(thread, self.file, part) {
-                    return self.ask_read(thread);
+                    return self.read_rest(thread);
                 }
                 self.stage = Stage::Bare { length: part.length, by: By::Bits };
                 Step::Slow(part)
@@ -144,6 +154,7 @@ impl Read {
                 Judged::InVain => self.ask_again(thread),
                 Judged::Closed => self.closed(),
             },
+            Stage::Listed(part) => self.judge_listed(thread, part),
             stage => unreachable!("a thread that is at {stage:?} looks at nothing"),
         }
     }
@@ -171,6 +182,7 @@ impl Read {
                 Step::Look
             }
             Stage::Flash { piece, left, length } => self.on_piece(thread, moved, (piece, left, length)),
+            Stage::Listed(part) => self.on_listed(thread, moved, part),
             Stage::Leased { part, by } => {
                 thread.slot().release_read();
                 self.take_part(thread, part, by, moved)
@@ -197,16 +209,13 @@ impl Read {
             self.served = served;
         }
         self.done += bytes;
-        if bytes < part.length { self.finish(thread) } else { self.ask_rest(thread) }
+        if bytes < part.length { self.finish(thread) } else { self.go_on(thread) }
     }
 
     fn on_piece(&mut self, thread: &impl Thread, moved: Moved, (piece, left, length): (usize, u64, u64)) -> Step {
         match moved {
             Moved::Bytes(bytes) => {
-                thread.slot().count(Counter::FlashReadBytes, bytes);
-                self.served = Served::Flash;
-                self.done += bytes;
-                self.flash += bytes;
+                self.take_flash(thread, bytes);
                 if bytes == length {
                     return self.read_piece(thread, piece + 1, left - bytes);
                 }
@@ -245,7 +254,7 @@ impl Read {
                 self.read_slow(thread, part, by)
             }
             (Stage::WriteBackAsked(range), Answer::Done) => self.drop_unread(range),
-            (Stage::DropAsked, Answer::Done) => self.ask_rest(thread),
+            (Stage::DropAsked, Answer::Done) => self.go_on(thread),
             (Stage::Asked | Stage::WriteBackAsked(_) | Stage::DropAsked, Answer::Refused(errno)) => {
                 self.fail(thread, errno)
             }
@@ -272,8 +281,8 @@ impl Read {
         Step::Slow(part)
     }
 
-    fn ask_rest(&mut self, thread: &impl Thread) -> Step {
-        if self.rest().is_empty() { self.finish(thread) } else { self.ask_read(thread) }
+    fn go_on(&mut self, thread: &impl Thread) -> Step {
+        if self.rest().is_empty() { self.finish(thread) } else { self.read_rest(thread) }
     }
 
     fn wants_lease(&self) -> bool {
@@ -287,19 +296,68 @@ impl Read {
         self.ask_read(thread)
     }
 
-    /// Asks where the rest lies. Whoever closes the file waits from here on, so that a descriptor that still means it
-    /// does until the slot is free.
-    fn ask_read(&mut self, thread: &impl Thread) -> Step {
-        let rest = self.rest();
-        thread.slot().publish_asking(KIND_READ, self.file, rest);
-        if !thread.is_still_open() {
-            thread.slot().free();
+    /// Reads the rest, of which something may be on flash, as a listing says, or asks where it lies.
+    fn read_rest(&mut self, thread: &impl Thread) -> Step {
+        if !self.publish(thread) {
             return self.closed();
         }
+        let may_list = self.lists && thread.may_read_listed();
+        let listed = may_list.then(|| ListedPart::begin(thread, self.file, self.rest())).flatten();
+        let Some((part, step)) = listed else { return self.ask(thread) };
+        self.stage = Stage::Listed(part);
+        step
+    }
+
+    /// Asks where the rest lies.
+    fn ask_read(&mut self, thread: &impl Thread) -> Step {
+        if self.publish(thread) { self.ask(thread) } else { self.closed() }
+    }
+
+    /// Whoever closes the file, or a data file, waits from here on, so that a descriptor that still means it does until
+    /// the slot is free; false if it does not.
+    fn publish(&self, thread: &impl Thread) -> bool {
+        thread.slot().publish_asking(KIND_READ, self.file, self.rest());
+        let is_open = thread.is_still_open();
+        if !is_open {
+            thread.slot().free();
+        }
+        is_open
+    }
+
+    fn ask(&mut self, thread: &impl Thread) -> Step {
+        let rest = self.rest();
         self.generation = thread.shared().generation_of(self.file, rest);
         self.stage = Stage::Asked;
         let (Range { offset, length }, leased) = (rest, self.wants_lease());
         Step::Ask(Message::Read { file: self.file, offset, length, leased })
+    }
+
+    fn on_listed(&mut self, thread: &impl Thread, moved: Moved, mut part: ListedPart) -> Step {
+        let Some(step) = part.on_moved(thread, moved) else { return self.ask_instead(thread) };
+        self.stage = Stage::Listed(part);
+        step
+    }
+
+    fn judge_listed(&mut self, thread: &impl Thread, part: ListedPart) -> Step {
+        let goes_on = self.request.distance.goes_on();
+        let Some((bytes, is_last)) = part.judge(thread, goes_on) else { return self.ask_instead(thread) };
+        thread.slot().count(Counter::ListedReads, 1);
+        self.take_flash(thread, bytes);
+        if is_last { self.finish(thread) } else { self.go_on(thread) }
+    }
+
+    /// What was read by a listing does not count.
+    fn ask_instead(&mut self, thread: &impl Thread) -> Step {
+        self.lists = false;
+        thread.slot().count(Counter::ListedReadsInVain, 1);
+        self.ask_read(thread)
+    }
+
+    fn take_flash(&mut self, thread: &impl Thread, bytes: u64) {
+        thread.slot().count(Counter::FlashReadBytes, bytes);
+        self.served = Served::Flash;
+        self.done += bytes;
+        self.flash += bytes;
     }
 
     /// Goes on to a piece of the lease, of which `left` bytes are not read yet; the lease ends with them.
@@ -319,7 +377,7 @@ impl Read {
             }
             _ => {
                 thread.slot().release_read();
-                if is_lease_of_none { self.fail(thread, EIO) } else { self.ask_rest(thread) }
+                if is_lease_of_none { self.fail(thread, EIO) } else { self.go_on(thread) }
             }
         }
     }

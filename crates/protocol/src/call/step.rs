@@ -41,6 +41,13 @@ pub trait Thread {
         true
     }
 
+    /// Whether it may read bytes on flash as a listing says. Not if the agent has to be asked first whether the call is
+    /// one that the slow file would take.
+    #[inline]
+    fn may_read_listed(&self) -> bool {
+        true
+    }
+
     /// The longest that the process may make a file.
     fn file_bytes_max(&self) -> u64 {
         u64::MAX

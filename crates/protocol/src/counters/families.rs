@@ -49,6 +49,8 @@ families! {
     REQUEST_BYTES: "headstart_request_bytes_total", Counter, Bytes, "Bytes that reads and writes of managed files moved, by what served them, and why the disk did.";
     CHEAP_REQUESTS: "headstart_cheap_requests_total", Counter, Count, "Requests served by the disk without a question to the agent.";
     READS_AGAIN: "headstart_reads_again_total", Counter, Count, "Parts of reads from disk that were read again, as bytes there came to flash or were written meanwhile, and whether under a lease that keeps that from happening.";
+    LISTED_READS: "headstart_listed_reads_total", Counter, Count, "Parts of reads from flash that asked nobody where the bytes lie, and those that then had to, as something there had changed meanwhile.";
+    LISTINGS: "headstart_listings_total", Counter, Count, "Times that the agent told all threads where the bytes of a MiB of a file lie on flash, so that they read them without a question.";
     ROUND_TRIPS: "headstart_round_trips_total", Counter, Count, "Questions of programs to the agent.";
     HINTS: "headstart_hints_total", Counter, Count, "Reads from disk that flash would have served sooner, left for the agent to fetch, or lost because a thread left too many.";
     HINTS_TAKEN: "headstart_hints_taken_total", Counter, Count, "Hints the agent took in.";

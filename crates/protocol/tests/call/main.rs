@@ -1,5 +1,6 @@
 //! The thread's side of the protocol, step by step and against an agent that is just good enough.
 
+mod listed;
 mod orders;
 mod rings;
 mod steps;

@@ -23,16 +23,19 @@ fn found(order: Order) -> Option<String> {
 #[test]
 fn calls_in_the_order_of_their_steps_return_no_old_value_and_end() {
     let (mut seeds, mut steps, mut leased_reads, mut pushes) = (Random(1), [0; 4], 0, [0; 2]);
+    let mut listed = [0; 2];
     for _ in 0..HISTORIES {
         let seed = seeds.next();
         let mut world = World::new(seed, RANKS, Order::Right);
         world.run(OPERATIONS).unwrap_or_else(|text| panic!("seed {seed}: {text}"));
         steps.iter_mut().zip(world.steps).for_each(|(sum, count)| *sum += count);
         leased_reads += world.leased_reads;
+        listed.iter_mut().zip(world.listed).for_each(|(sum, count)| *sum += count);
         pushes.iter_mut().zip(world.pushes).for_each(|(sum, count)| *sum += count);
     }
     let [pushed, counted] = pushes;
     assert!(counted > HISTORIES / 4 && pushed > counted, "pushed, and counted: {pushes:?}");
+    assert!(listed[1] > HISTORIES / 40 && listed[0] > listed[1] + 100, "read by listings, and counted: {listed:?}");
     assert!(leased_reads > 100, "{leased_reads} reads were in vain again and again");
     assert!(steps.iter().all(|count| *count > 2 * HISTORIES), "looks, slow files, flash, questions: {steps:?}");
 }
@@ -98,4 +101,16 @@ fn an_agent_that_applies_what_does_not_count_is_found() {
     is_found(Order::Stale, "old value");
     is_found(Order::Twice, "");
     is_found(Order::NoTickets, "old value");
+}
+
+#[test]
+fn a_thread_that_does_not_look_again_after_it_read_by_a_listing_is_found() {
+    is_found(Order::NoLookAfterListed, "is read");
+}
+
+#[test]
+fn an_agent_that_lists_what_is_not_so_any_more_is_found() {
+    is_found(Order::NoEnd, "is read");
+    is_found(Order::ListOpen, "is read");
+    is_found(Order::KeyAgain, "is read");
 }

@@ -1,6 +1,6 @@
 //! One block of one file, threads that drive a [`Call`] each, and an agent that keeps the protocol's
 //! other side in the simplest way: a map of one entry, a new place for every commit, one direct write at
-//! a time, and a granule that is open after a commit until something is in the way. Whoever is next is drawn at random.
+//! a time, a granule that is open after a commit until something is in the way, and listed after a read. Whoever is next is drawn at random.
 //! A thread may drive its call in a wrong order, and the agent leave out a rule of rings.
 
 use std::sync::atomic::Ordering;
@@ -81,6 +81,13 @@ pub enum Order {
     Twice,
     /// It applies what it took out in the order of slots.
     NoTickets,
+    /// A thread does not look again after it read by a listing.
+    NoLookAfterListed,
+    /// The agent does not end a listing before a commit, a drop or anything else; it lists what is open; and it fills a
+    /// listing anew under the key of before.
+    NoEnd,
+    ListOpen,
+    KeyAgain,
 }
 
 /// From the first end of a write or read of one value to the last begin of one.
@@ -116,6 +123,7 @@ struct Operation {
     later: Option<Step>,
     is_leased: bool,
     is_pushed: bool,
+    is_listed: bool,
     direction: Direction,
     absorbs: bool,
     begun: u64,
@@ -151,6 +159,8 @@ pub struct World {
     pub leased_reads: u64,
     /// How many commits were pushed, and how many of them counted.
     pub pushes: [u64; 2],
+    /// Reads by a listing, and those that counted.
+    pub listed: [u64; 2],
 }
 
 impl World {
@@ -178,6 +188,7 @@ impl World {
             steps: [0; 4],
             leased_reads: 0,
             pushes: [0; 2],
+            listed: [0; 2],
         }
     }
 
@@ -227,6 +238,7 @@ impl World {
             later: None,
             is_leased: false,
             is_pushed: false,
+            is_listed: false,
             direction,
             absorbs,
             begun: self.clock,
@@ -260,7 +272,8 @@ impl World {
             Step::Look
                 if order == Order::NoSecondLook
                     && operation.direction == Direction::Read
-                    && operation.found.is_some() =>
+                    && operation.found.is_some()
+                    && !operation.is_listed =>
             {
                 self.memory.slots[rank].free();
                 operation.next = Step::Done;
@@ -269,17 +282,27 @@ impl World {
                 self.memory.slots[rank].free();
                 operation.next = Step::Done;
             }
+            Step::Look if order == Order::NoLookAfterListed && operation.is_listed => {
+                self.memory.slots[rank].free();
+                operation.next = Step::Done;
+            }
             Step::Look => {
                 self.steps[0] += 1;
+                let reads_listed = std::mem::take(&mut operation.is_listed);
                 operation.next = operation.call.look(&thread(&self.memory, rank, operation));
                 operation.is_leased = false;
                 let counts = operation.is_pushed && !matches!(operation.next, Step::AskPushed(_));
                 operation.is_pushed = false;
                 self.pushes[1] += u64::from(counts);
+                self.listed[1] += u64::from(reads_listed && operation.next == Step::Done);
             }
             Step::Slow(_) | Step::Flash { .. } if !operation.is_moved => {
                 let is_slow = matches!(operation.next, Step::Slow(_));
                 self.steps[if is_slow { 1 } else { 2 }] += 1;
+                operation.is_listed = !is_slow
+                    && operation.direction == Direction::Read
+                    && self.memory.slots[rank].held_pieces().next().is_none();
+                self.listed[0] += u64::from(operation.is_listed);
                 let later = match order {
                     Order::CheapLater => is_slow && !operation.is_leased,
                     Order::LeasedLater => is_slow && operation.is_leased,
@@ -378,7 +401,10 @@ impl World {
         if matches!(message, Message::Write { .. }) && self.writer.is_none() && self.order != Order::OpenDirect {
             self.close();
         }
-        if matches!(message, Message::Read { leased: true, .. }) {
+        // Of the wrong orders those of listings alone: others show by granules that stay open.
+        let lists = matches!(self.order, Order::Right | Order::NoLookAfterListed | Order::NoEnd | Order::KeyAgain);
+        let may_list = lists && matches!(message, Message::Read { .. }) && self.random.chance(40);
+        if matches!(message, Message::Read { leased: true, .. }) || may_list {
             self.close();
         }
         let (shared, slot) = (self.memory.view(), &self.memory.slots[rank]);
@@ -400,6 +426,7 @@ impl World {
                 }
                 use_slab(slot, place);
                 shared.raise_generation(FILE, BLOCK);
+                self.end_listing();
                 (self.mapped, self.is_clean) = (Some((place / BLOCK.length) as usize), false);
                 self.committed[rank] = slot.seq.load(Ordering::Relaxed);
                 self.open.get_or_insert_with(|| shared.open(FILE, 0));
@@ -410,6 +437,9 @@ impl World {
                 match self.mapped.filter(|_| !may_be_sooner) {
                     Some(place) => {
                         slot.grant_flash_read([place_of(place)]);
+                        if (self.open.is_none() || self.order == Order::ListOpen) && self.random.chance(70) {
+                            self.list(place_of(place));
+                        }
                         Answer::Flash(BLOCK.length)
                     }
                     None => {
@@ -424,6 +454,7 @@ impl World {
             Message::Write { .. } if self.writer.is_some() => return,
             Message::Write { .. } => {
                 if shared.slow_read_overlaps(FILE, BLOCK) && self.is_clean {
+                    self.end_listing();
                     self.mapped = None;
                 }
                 if self.mapped.is_some() {
@@ -435,6 +466,7 @@ impl World {
             }
             Message::WriteDone { .. } => {
                 assert_eq!(self.writer.take(), Some(rank));
+                self.end_listing();
                 self.mapped = None;
                 slot.revoke_lease();
                 Answer::Done
@@ -494,10 +526,26 @@ impl World {
                 if self.mapped.is_some() && !self.is_clean {
                     return; // pushed meanwhile
                 }
+                self.end_listing();
                 self.mapped = None;
                 self.memory.view().clear_bit(FILE, 0);
                 self.free_places();
             }
+        }
+    }
+
+    /// Reads of the block ask nobody.
+    fn list(&self, place: Place) {
+        let shared = self.memory.view();
+        let key = shared.fill_listing(0, FILE, 0, [(0, place)]);
+        if self.order == Order::KeyAgain {
+            shared.listing_keys.keys[0].fetch_sub(key - 1, Ordering::Relaxed);
+        }
+    }
+
+    fn end_listing(&self) {
+        if self.order != Order::NoEnd {
+            self.memory.view().end_listing(0);
         }
     }
 

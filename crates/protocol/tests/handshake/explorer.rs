@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use headstart_policy::client::{Decision, Reason, Request};
 use headstart_protocol::call::{Answer, Call, Failure, Moved, Step, Thread};
+use headstart_protocol::listing::{Listing, ListingKeys};
 use headstart_protocol::marks::Marks;
 use headstart_protocol::ring::Ring;
 use headstart_protocol::shared::{Cells, FileEntry, GRANULES_PER_FILE, Granule, Header, Shared, Slot, WORDS_PER_FILE};
@@ -72,6 +73,8 @@ pub struct World {
     granules: Vec<Granule>,
     marks: Marks,
     rings: Vec<Ring>,
+    listing_keys: ListingKeys,
+    listings: Vec<Listing>,
     ended: Cells,
     /// What the models fight over.
     pub bytes: Bytes,
@@ -102,6 +105,8 @@ impl World {
             granules: (0..GRANULES_PER_FILE).map(|_| Granule::default()).collect(),
             marks: Marks::default(),
             rings: (0..rings).map(|_| Ring::default()).collect(),
+            listing_keys: ListingKeys::default(),
+            listings: vec![Listing::default()],
             ended: Cells::default(),
             bytes: Bytes::new(),
             request: Message::new(),
@@ -125,6 +130,8 @@ impl World {
             granules: &self.granules,
             marks: &self.marks,
             rings: &self.rings,
+            listing_keys: &self.listing_keys,
+            listings: &self.listings,
             ended: &self.ended,
         }
     }

@@ -21,6 +21,7 @@ mod by_hand;
 mod explorer;
 mod hints;
 mod leases;
+mod listings;
 mod reads;
 mod requests;
 mod rings;
