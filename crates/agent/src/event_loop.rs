@@ -101,6 +101,10 @@ impl SharedMemory for SharedFile {
     fn view(&self) -> Shared<'_> {
         SharedFile::view(self)
     }
+
+    fn reserve_listing(&mut self, index: u32) -> bool {
+        SharedFile::reserve_listing(self, index).is_ok()
+    }
 }
 
 pub(crate) struct EventLoop<'a> {

@@ -67,6 +67,11 @@ impl SharedFile {
         Region::of_file(file).into_iter().try_for_each(|part| self.memory.reserve(part))
     }
 
+    /// The same for a listing.
+    pub(crate) fn reserve_listing(&mut self, index: u32) -> Result<()> {
+        self.memory.reserve(Region::of_listing(index))
+    }
+
     /// Gives memory back behind a file's parts that nobody uses, but for pages that hold something of a neighbour
     /// `in_use`.
     pub(crate) fn release_file(&mut self, file: u32, in_use: impl Fn(u32) -> bool) {

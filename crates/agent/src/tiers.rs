@@ -22,6 +22,9 @@ use crate::store::{self, Store, SyncJob, as_path};
 pub(crate) trait SharedMemory {
     /// Its parts.
     fn view(&self) -> Shared<'_>;
+
+    /// Has memory behind a listing; false if there is none.
+    fn reserve_listing(&mut self, index: u32) -> bool;
 }
 
 /// Both tiers.
@@ -101,6 +104,12 @@ impl<M: SharedMemory> Tiers<M> {
                 // Without memory for records a thread is to ask, and is told so.
                 if !self.store.is_short_of_memory() {
                     self.overlay.show_slab(self.shared.view(), slot, at, page);
+                }
+            }
+            Output::List(index) => {
+                // Without memory there are fewer listings.
+                if self.shared.reserve_listing(index) {
+                    self.overlay.list(self.shared.view(), index);
                 }
             }
             Output::Barrier { data_files, slow_files, directories } => {

@@ -179,7 +179,7 @@ fn memory_that_nobody_uses_goes_back_while_an_agent_serves_and_when_it_stops() {
 fn rest(site: &TestSite) -> (bool, bool) {
     let file = File::open(site.runtime().join(SHARED_FILE)).unwrap();
     let mut marks = [0; size_of::<Marks>()];
-    let [_, _, place, _] = Region::always();
+    let [_, _, place, _, _] = Region::always();
     file.read_exact_at(&mut marks, place.start as u64).unwrap();
     let is_any = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
     let words = offset_of!(Marks, words)..offset_of!(Marks, sleeping);

@@ -14,6 +14,7 @@
 //! | a thread that is gone | hangs up at once; what it may still write is quarantined |
 //! | a quarantine | goes on |
 //! | a write-back under way | its range is held until its bytes have landed: no direct write, copy or clearing of bits there |
+//! | listings | end, before anything else |
 //! | open granules, and commits in rings | the commits that count are applied; the granules are closed |
 //! | a size bit | an extension was under way: it is done again if the file is too short |
 //! | open files of a process | the process has them open, for writing, unseen, as before |
@@ -53,6 +54,7 @@ impl Overlay {
         sizes: &BTreeMap<u32, u64>,
         living: &BTreeSet<u32>,
     ) -> Overlay {
+        shared.end_all_listings();
         let last = recovered.data_files.keys().next_back().map_or(1, |last| last + 1);
         let used = shared.header.data_files_used.load(Ordering::Relaxed);
         let mut overlay = Overlay::new(settings, 0, last.max(u32::try_from(used).unwrap_or(u32::MAX)));

@@ -14,7 +14,7 @@ use crate::parts::copies::{Copy, NewCopy};
 use crate::parts::looks;
 use crate::parts::pace::{Dirty, Foreground, InFlight};
 use headstart_protocol::shared::{
-    LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, STATE_CHEAP, STATE_READING, Shared,
+    LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, STATE_CHEAP, STATE_LISTED, STATE_READING, Shared,
 };
 use headstart_units::request::Range;
 
@@ -40,9 +40,9 @@ impl Overlay {
             if writes || state == STATE_READING || lease == LEASE_SLOW_READ {
                 found.disk_requests += 1;
             }
-            found.reads_flash |= lease == LEASE_FLASH_READ;
+            found.reads_flash |= lease == LEASE_FLASH_READ || state == STATE_LISTED;
             found.writes_disk |= writes;
-            state == STATE_CHEAP || state == STATE_READING || lease != LEASE_NONE
+            matches!(state, STATE_CHEAP | STATE_READING | STATE_LISTED) || lease != LEASE_NONE
         });
         found
     }

@@ -53,6 +53,13 @@
 //! | tails-early | `what_was_pushed_survives_an_agent_that_dies_in_the_middle_of_taking_it` |
 //! | closed-at-once | `what_was_pushed_survives_an_agent_that_dies_while_it_closes_the_granule` |
 //! | pushed-twice | `what_the_journal_holds_is_not_applied_again_over_what_came_later` |
+//! | list-no-end-commit, -drop, -evict | none, agent, power; `whatever_changes_the_map_ends_the_listing_and_a_read_by_it_is_made_again` |
+//! | list-no-end-open | `opening_a_word_ends_the_listings_of_all_granules_that_share_it` |
+//! | list-open-word | `a_granule_that_is_read_twice_is_closed_and_listed_and_then_read_without_a_question`, `opening_a_word_ends_the_listings_of_all_granules_that_share_it` |
+//! | list-before-append | `a_granule_is_listed_with_the_answer_and_not_if_it_changed_before` |
+//! | list-end-late | `the_end_of_a_listing_is_shown_before_any_answer_is_sent` |
+//! | list-adopt-keep | `the_next_agent_ends_listings_before_anything_else` |
+//! | list-no-validate, list-key-again, list-fill-no-zero | `crates/protocol/tests` |
 //! | not-closed, stale-push, open-too-soon and the other rules of rings | `forced/rings.rs` |
 
 mod dirty;
@@ -88,6 +95,8 @@ struct Crashes {
     sooner_reads: u64,
     /// Commits that were pushed to rings.
     pushes: u64,
+    /// Pieces that were read by listings.
+    listed: u64,
 }
 
 impl Crashes {
@@ -106,6 +115,7 @@ fn run(seed: u64, crash: Crash, crashes: &mut Crashes) -> Vec<String> {
     let kills = world.random.chance(30);
     world.whims.hot = world.random.chance(50);
     world.whims.regions = world.random.chance(40);
+    world.whims.reads = world.random.chance(50);
     world.whims.measures = world.random.chance(50);
     if world.random.chance(15) {
         world.whims.failures = 40;
@@ -138,6 +148,7 @@ fn run(seed: u64, crash: Crash, crashes: &mut Crashes) -> Vec<String> {
     crashes.agents += world.agents[0].restarts;
     crashes.sooner_reads += world.sooner_reads;
     crashes.pushes += world.pushes;
+    crashes.listed += world.listed;
     world.violations
 }
 
@@ -173,6 +184,7 @@ fn run_many(cases: u64, crash: Crash, promised: u64) {
         "hardly a read of clean bytes went to the disks: {crashes:?}"
     );
     assert!(promised == 0 || crashes.pushes >= cases, "hardly a commit was pushed: {crashes:?}");
+    assert!(promised == 0 || crashes.listed >= cases, "hardly a read went by a listing: {crashes:?}");
     assert!(crashes.of(crash) >= promised, "{crashes:?}, and {promised} of {crash:?} were promised");
 }
 

@@ -29,7 +29,7 @@
 //!
 //! | files | |
 //! |---|---|
-//! | `overlay.rs`, `parts/` | the struct, and its fifteen parts: each owns its fields and names no other part's |
+//! | `overlay.rs`, `parts/` | the struct, and its parts: each owns its fields and names no other part's |
 //! | `file.rs`, `file/` | one known file, of parts as well |
 //! | `requests/` | a file for each family of requests: how they begin, how they go on |
 //! | `journal/`, `recovery.rs`, `adoption.rs`, `checkpoint.rs` | bytes of the journal, what of them counts at a start, a journal that begins anew |
@@ -63,6 +63,7 @@ mod fingerprint;
 mod flash_space;
 pub mod journal;
 mod limits;
+mod listings;
 mod mapping;
 mod online;
 mod output;

@@ -12,6 +12,7 @@ impl Overlay {
     /// Adds an extent where nothing is mapped; it was used just now. Who reads the slow file there sees it grow first.
     pub(crate) fn map_in(&mut self, shared: Shared<'_>, file: u32, mapped: Mapped, access: Access) {
         shared.raise_generation(file, mapped.range);
+        self.listings.changed(file, mapped.range);
         for part in mapped.parts() {
             let stamp = self.stamp(file, part.range.offset, access);
             let part = Mapped { stamp, ..part };
@@ -23,6 +24,7 @@ impl Overlay {
 
     /// Removes what is mapped of `range`. The record that says so has been appended.
     pub(crate) fn carve(&mut self, file: u32, range: Range, why: Dropped) {
+        self.listings.changed(file, range);
         let known = self.file(file);
         let change = known.map.carve(range);
         if known.map.is_empty() && !known.users.are_there() {

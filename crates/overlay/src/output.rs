@@ -179,6 +179,8 @@ pub enum Output {
         /// Where it begins.
         page: u64,
     },
+    /// Where the bytes of a granule lie is to be told in this listing, once it has memory: [`super::Overlay::list`].
+    List(u32),
     /// Records name bytes of the data file that no barrier has synced: it stays open until one has, so that a
     /// failure to write them is told to its sync.
     Unsynced(u32),

@@ -20,6 +20,7 @@ use crate::parts::fetches::Fetches;
 use crate::parts::files::Files;
 use crate::parts::granules::Granules;
 use crate::parts::leases::Leases;
+use crate::parts::listings::Listings;
 use crate::parts::mapping::Mapping;
 use crate::parts::outbox::Outbox;
 use crate::parts::pacing::Pacing;
@@ -47,6 +48,8 @@ pub struct Overlay {
     pub(crate) threads: Threads,
     /// Commits that need no answer.
     pub(crate) rings: Rings,
+    /// Reads of flash that need none.
+    pub(crate) listings: Listings,
     /// Files of which such ones were applied.
     pub(crate) absorbed: BTreeSet<u32>,
     /// What threads may do to slow files.
@@ -82,6 +85,7 @@ impl Overlay {
             mapping: Mapping::default(),
             threads: Threads::new(settings.slab_bytes_max),
             rings: Rings::default(),
+            listings: Listings::default(),
             absorbed: BTreeSet::new(),
             leases: Leases::default(),
             pending: Requests::default(),
@@ -122,6 +126,7 @@ impl Overlay {
     pub fn poll(&mut self, shared: Shared<'_>) {
         self.rings.on_poll();
         self.collect_pushes(shared);
+        self.hear_of_listed_reads(shared);
         self.end_given_up(shared);
         self.take_hints(shared);
         self.follow_programs(shared);
@@ -131,6 +136,7 @@ impl Overlay {
     /// Everything that [`Overlay::take_journal`] has returned so far is appended, and what was left of it
     /// too. Call it after every append, before outputs taken later are carried out.
     pub fn on_appended(&mut self, shared: Shared<'_>) {
+        self.listings.show_ends(shared);
         let collected = self.rings.on_appended(shared);
         collected.into_iter().for_each(|slot| self.show_slabs(shared, slot));
         if self.mark_used_slabs(shared) | self.end_direct_writes(shared) | self.end_truncations_of_the_dead(shared) {

@@ -11,6 +11,7 @@ pub(crate) mod fetches;
 pub(crate) mod files;
 pub(crate) mod granules;
 pub(crate) mod leases;
+pub(crate) mod listings;
 pub(crate) mod looks;
 pub(crate) mod mapping;
 pub(crate) mod online;

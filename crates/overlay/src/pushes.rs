@@ -111,6 +111,8 @@ impl Overlay {
         let word = word_of(range.offset);
         let is_one = (range.end() - 1) / GRANULE_BYTES == range.offset / GRANULE_BYTES;
         if is_one && !self.rings.is_open(file, word) && self.may_open(shared, file, word) {
+            self.listings.opened(file, word);
+            self.listings.show_ends(shared);
             self.rings.open(shared, file, word);
         }
     }
@@ -161,8 +163,9 @@ impl Overlay {
         self.rings.closed(words);
     }
 
-    /// Closes all granules: nobody commits anything without an answer any more.
+    /// Closes all granules, and ends all listings: nobody does anything without an answer any more.
     pub fn close_all_granules(&mut self, shared: Shared<'_>) {
+        self.end_listings(shared);
         let words: Vec<(u32, usize)> = self.rings.all_open().collect();
         self.close_words(shared, &words);
     }

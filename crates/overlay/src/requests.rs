@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | slab | space that is coming, not for long | leases it, or says that there is none |
 //! | commit | the granules settle; no slow read, no direct write overlaps; no truncation that came before waits; none may be extending, if it extends; not for long | cancels fetches, appends `Map`, extends the size; or is refused |
-//! | read | nothing | leases flash pieces, or names the slow file up to the next extent, under a lease if that is asked for |
+//! | read | nothing | leases flash pieces and lists what is read again, or names the slow file up to the next extent, under a lease if that is asked for |
 //! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
 //! | anything else, under a lease of its own | nothing | ends the direct write whose `WriteDone` never came |
 //! | truncate | as write, on everything from the new size; not for other truncations | the same |

@@ -28,6 +28,9 @@ impl Overlay {
                 self.append(&record);
             }
             self.drop_untrusted_clean(data_file);
+            if let Some(owner) = self.data_files.owner(data_file) {
+                self.listings.changed(owner, Range::new(0, u64::MAX));
+            }
             self.copies.cancel_data_file(data_file);
             // One that is copied and waits to be published is named by no record yet.
             self.fetches.cancel_data_file(data_file);

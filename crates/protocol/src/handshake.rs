@@ -35,7 +35,7 @@
 
 use super::shared::{
     BITS_PER_FILE, Counter, FileEntry, GRANULES_PER_FILE, KIND_EXTEND, KIND_WRITE, STATE_ASKING, STATE_CHEAP,
-    STATE_FREE, STATE_READING, Shared, Slot, bit_of, bits_of, granules_of,
+    STATE_FREE, STATE_LISTED, STATE_READING, Shared, Slot, bit_of, bits_of, granules_of,
 };
 use headstart_units::GRANULE_BYTES;
 use headstart_units::atomics::{Ordering, fence};
@@ -97,6 +97,12 @@ impl Slot {
     #[inline]
     pub(crate) fn end_reading(&self) {
         self.state.store(STATE_FREE, Ordering::Relaxed);
+    }
+
+    /// Says that the request, which is published, goes by a listing: a hint as well, for the pace of copies.
+    #[inline]
+    pub(crate) fn hint_listed(&self) {
+        self.state.store(STATE_LISTED, Ordering::Relaxed);
     }
 
     /// No request is under way any more.

@@ -75,6 +75,8 @@ pub const STATE_QUARANTINED: u32 = 3;
 /// `Slot::state`: reading the slow file, and looking afterwards whether that was right. It says so for the pace of
 /// copies alone: to everybody else the slot is free.
 pub const STATE_READING: u32 = 4;
+/// `Slot::state`: as `STATE_ASKING`, but that it asks nobody: it reads bytes on flash by a listing.
+pub const STATE_LISTED: u32 = 5;
 
 /// `Slot::kind`: a read.
 pub const KIND_READ: u32 = 0;

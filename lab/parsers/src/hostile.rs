@@ -284,6 +284,7 @@ impl World<'_> {
                     self.tasks.push(output);
                 }
                 Output::Show { slot, at, page } => self.overlay.show_slab(self.memory.view(), slot, at, page),
+                Output::List(index) => self.overlay.list(self.memory.view(), index),
                 Output::Unsynced(_) | Output::Punch(_) | Output::RemoveDataFile(_) | Output::Forget(_) => {}
             }
         }

@@ -10,6 +10,7 @@ mod held_up;
 mod in_place;
 mod leaps;
 mod lengthening;
+mod listings;
 mod online;
 mod regions;
 mod rings;

@@ -8,7 +8,7 @@ use super::world::{Late, PATHS, RANKS, World};
 use crate::{Answer, Process};
 use headstart_policy::client::{self, Decision, FetchTurn, Reason};
 use headstart_policy::order::Distance;
-use headstart_protocol::call::{Call, Moved, Step, Thread};
+use headstart_protocol::call::{Call, FlashFault, Moved, Step, Thread};
 use headstart_protocol::message::Request;
 use headstart_protocol::shared::{STATE_FREE, Shared, Slot};
 use headstart_units::GRANULE_BYTES;
@@ -168,7 +168,8 @@ fn choose(w: &mut World, rank: usize) {
         Some(Some(file)) => {
             let busy = |rank: &Rank| rank.operation.as_ref().is_some_and(|operation| operation.inode == inode);
             let alone = !w.ranks[2 * process..2 * process + 2].iter().any(busy);
-            let choice = w.random.below(100);
+            let reads = w.whims.reads && w.random.chance(60);
+            let choice = w.random.below(if reads { 30 } else { 100 });
             let writes = matches!(choice, 30..82);
             if writes && !w.writable[process].contains(&inode) {
                 if gate_is_held {
@@ -264,6 +265,12 @@ pub fn begin_other(w: &mut World, rank: usize, kind: Kind, inode: usize, range: 
     begin(w, rank, Operation::new(kind, inode, file, range, false));
 }
 
+/// Whether the thread has read bytes on flash, and has not looked yet whether they count.
+pub fn has_read_flash(w: &World, rank: usize) -> bool {
+    let doing = w.ranks[rank].operation.as_ref().map(|operation| operation.doing);
+    matches!(doing, Some(Doing::Made(Step::Flash { .. }, _)))
+}
+
 fn finish(w: &mut World, rank: usize, operation: &Operation) {
     assert_eq!(w.slot(rank).state.load(Ordering::Relaxed), STATE_FREE, "its request has ended");
     let now = w.now();
@@ -325,7 +332,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
             follow(w, rank, o, step)
         }
         Doing::Next(step @ (Step::Slow(_) | Step::Flash { .. } | Step::Sync)) => {
-            o.doing = Doing::Made(step, transfer(w, o, step));
+            o.doing = Doing::Made(step, transfer(w, rank, o, step));
             true
         }
         Doing::Next(step) => follow(w, rank, o, step),
@@ -444,7 +451,7 @@ fn on_error(w: &mut World, rank: usize, o: &mut Operation, answer: &Answer) {
 }
 
 /// Moves the bytes of a step.
-fn transfer(w: &mut World, o: &mut Operation, step: Step) -> Moved {
+fn transfer(w: &mut World, rank: usize, o: &mut Operation, step: Step) -> Moved {
     match (step, o.kind) {
         (Step::Slow(range), Kind::Read) => {
             let bytes = w.inodes[o.inode].store.read(range);
@@ -461,7 +468,12 @@ fn transfer(w: &mut World, o: &mut Operation, step: Step) -> Moved {
             Moved::Bytes(range.length)
         }
         (Step::Flash { range, data_file, place }, Kind::Read) => {
-            let store = w.agents[0].data.get(&data_file).expect("a leased data file exists");
+            let is_leased = w.slot(rank).held_pieces().next().is_some();
+            w.listed += u64::from(!is_leased);
+            let Some(store) = w.agents[0].data.get(&data_file) else {
+                assert!(!is_leased, "a leased data file exists");
+                return Moved::FlashFailed(FlashFault::Broken);
+            };
             let bytes = moved(&store.read(Range::new(place, range.length)), place, range.offset);
             find(o, range, bytes);
             Moved::Bytes(range.length)

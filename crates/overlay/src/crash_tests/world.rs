@@ -127,6 +127,8 @@ pub struct Whims {
     pub measures: bool,
     /// The agent does not hear that a ring fills.
     pub deaf: bool,
+    /// Threads read more than they write, so that granules are listed.
+    pub reads: bool,
 }
 
 /// Everything.
@@ -150,6 +152,8 @@ pub struct World {
     pub sooner_reads: u64,
     /// Commits that were pushed.
     pub pushes: u64,
+    /// Pieces that were read on flash without a lease.
+    pub listed: u64,
 }
 
 impl World {
@@ -195,6 +199,7 @@ impl World {
             whims: Whims::default(),
             sooner_reads: 0,
             pushes: 0,
+            listed: 0,
         };
         (0..PATHS).for_each(|path| world.create(path));
         world.join();
@@ -385,6 +390,7 @@ impl World {
             Output::Show { slot, at, page } => {
                 self.agents[0].overlay.show_slab(self.agents[0].memory.view(), slot, at, page);
             }
+            Output::List(index) => self.agents[0].overlay.list(self.agents[0].memory.view(), index),
             Output::Unsynced(_) | Output::Forget(_) => {}
         }
     }
@@ -475,6 +481,7 @@ impl World {
             self.land_one();
         }
         self.check_sizes();
+        self.check_listings();
     }
 
     /// Threads say that reads of the file took so long on the disks, and 200 microseconds on flash.

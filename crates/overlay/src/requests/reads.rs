@@ -5,6 +5,8 @@
 //! first. A read for which that happens again and again asks for a lease: on flash of whatever is there, as nothing
 //! would tell it of writes beneath clean bytes, and on the slow file of the rest. Commits and fetches wait for that one
 //! for a while.
+//!
+//! What is read on flash again is listed, so that threads read it without a question ([`crate::listings`]).
 
 use crate::extent_map::Mapped;
 use crate::output::Answer;
@@ -19,6 +21,7 @@ impl Overlay {
             // Nothing is committed under a lease on the slow file.
             self.close_granules(shared, file, range);
         }
+        self.close_to_list(shared, file, range);
         let cell = &shared.slots[slot as usize];
         cell.forget_read();
         if !leased && let Some(part) = self.sooner_on_disk(shared, file, range) {
@@ -57,6 +60,7 @@ impl Overlay {
         for mapped in &pieces {
             self.touch(file, mapped, access);
         }
+        self.note_flash_read(shared, file, Range::between(range.offset, next));
         Answer::Flash { length: next - range.offset }
     }
 

@@ -304,6 +304,7 @@ impl Read {
         let may_list = self.lists && thread.may_read_listed();
         let listed = may_list.then(|| ListedPart::begin(thread, self.file, self.rest())).flatten();
         let Some((part, step)) = listed else { return self.ask(thread) };
+        thread.slot().hint_listed();
         self.stage = Stage::Listed(part);
         step
     }

@@ -8,7 +8,7 @@ use headstart_protocol::counters::RequestCounters;
 use headstart_protocol::lease::Place;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::Request as Message;
-use headstart_protocol::shared::{LEASE_NONE, STATE_ASKING, STATE_FREE, Shared, Slot};
+use headstart_protocol::shared::{LEASE_NONE, STATE_ASKING, STATE_FREE, STATE_LISTED, Shared, Slot};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::{Direction, Range};
 
@@ -71,7 +71,7 @@ fn a_read_by_a_listing_asks_nobody_and_counts_once_it_has_looked_again() {
     let index = list(&memory, 0, &[(0, LENGTH, 8192)]);
     let rank = rank(&memory);
     let (mut call, step) = begin(&rank, BLOCK);
-    assert_eq!((step, state(&memory)), (at(0, LENGTH, 8192), (STATE_ASKING, LEASE_NONE)));
+    assert_eq!((step, state(&memory)), (at(0, LENGTH, 8192), (STATE_LISTED, LEASE_NONE)));
     assert_eq!(call.on_moved(&rank, Moved::Bytes(LENGTH)), Step::Look);
     assert_eq!((call.look(&rank), call.result(), call.flash_bytes()), (Step::Done, Ok(LENGTH), LENGTH));
     assert_eq!(state(&memory), (STATE_FREE, LEASE_NONE));

@@ -264,59 +264,8 @@ impl World {
     fn go_on(&mut self, rank: usize, operation: &mut Operation) {
         let order = self.order;
         match operation.next {
-            Step::Look if order == Order::NoLook => {
-                self.transfer(Step::Slow(BLOCK), operation);
-                self.memory.slots[rank].free();
-                operation.next = Step::Done;
-            }
-            Step::Look
-                if order == Order::NoSecondLook
-                    && operation.direction == Direction::Read
-                    && operation.found.is_some()
-                    && !operation.is_listed =>
-            {
-                self.memory.slots[rank].free();
-                operation.next = Step::Done;
-            }
-            Step::Look if order == Order::NoLookAfterPush && operation.is_pushed => {
-                self.memory.slots[rank].free();
-                operation.next = Step::Done;
-            }
-            Step::Look if order == Order::NoLookAfterListed && operation.is_listed => {
-                self.memory.slots[rank].free();
-                operation.next = Step::Done;
-            }
-            Step::Look => {
-                self.steps[0] += 1;
-                let reads_listed = std::mem::take(&mut operation.is_listed);
-                operation.next = operation.call.look(&thread(&self.memory, rank, operation));
-                operation.is_leased = false;
-                let counts = operation.is_pushed && !matches!(operation.next, Step::AskPushed(_));
-                operation.is_pushed = false;
-                self.pushes[1] += u64::from(counts);
-                self.listed[1] += u64::from(reads_listed && operation.next == Step::Done);
-            }
-            Step::Slow(_) | Step::Flash { .. } if !operation.is_moved => {
-                let is_slow = matches!(operation.next, Step::Slow(_));
-                self.steps[if is_slow { 1 } else { 2 }] += 1;
-                operation.is_listed = !is_slow
-                    && operation.direction == Direction::Read
-                    && self.memory.slots[rank].held_pieces().next().is_none();
-                self.listed[0] += u64::from(operation.is_listed);
-                let later = match order {
-                    Order::CheapLater => is_slow && !operation.is_leased,
-                    Order::LeasedLater => is_slow && operation.is_leased,
-                    Order::FlashLater => !is_slow,
-                    _ => false,
-                };
-                if later {
-                    operation.later = Some(operation.next);
-                    self.moved(rank, operation);
-                } else {
-                    self.transfer(operation.next, operation);
-                    operation.is_moved = true;
-                }
-            }
+            Step::Look => self.look(rank, operation),
+            Step::Slow(_) | Step::Flash { .. } if !operation.is_moved => self.begin_move(rank, operation),
             Step::Slow(_) | Step::Flash { .. } => self.moved(rank, operation),
             Step::Push => {
                 self.pushes[0] += 1;
@@ -343,6 +292,54 @@ impl World {
             }
             Step::Tell(_) => unreachable!("no ring fills here"),
             Step::Sync | Step::Done => unreachable!("reads and writes sync nothing, and end at once"),
+        }
+    }
+
+    fn look(&mut self, rank: usize, operation: &mut Operation) {
+        let reads_listed = std::mem::take(&mut operation.is_listed);
+        let is_second = operation.direction == Direction::Read && operation.found.is_some() && !reads_listed;
+        let does_not_look = match self.order {
+            Order::NoLook => {
+                self.transfer(Step::Slow(BLOCK), operation);
+                true
+            }
+            Order::NoSecondLook => is_second,
+            Order::NoLookAfterPush => operation.is_pushed,
+            Order::NoLookAfterListed => reads_listed,
+            _ => false,
+        };
+        if does_not_look {
+            self.memory.slots[rank].free();
+            operation.next = Step::Done;
+            return;
+        }
+        self.steps[0] += 1;
+        operation.next = operation.call.look(&thread(&self.memory, rank, operation));
+        operation.is_leased = false;
+        let counts = operation.is_pushed && !matches!(operation.next, Step::AskPushed(_));
+        operation.is_pushed = false;
+        self.pushes[1] += u64::from(counts);
+        self.listed[1] += u64::from(reads_listed && operation.next == Step::Done);
+    }
+
+    fn begin_move(&mut self, rank: usize, operation: &mut Operation) {
+        let is_slow = matches!(operation.next, Step::Slow(_));
+        self.steps[if is_slow { 1 } else { 2 }] += 1;
+        let reads_flash = !is_slow && operation.direction == Direction::Read;
+        operation.is_listed = reads_flash && self.memory.slots[rank].held_pieces().next().is_none();
+        self.listed[0] += u64::from(operation.is_listed);
+        let later = match self.order {
+            Order::CheapLater => is_slow && !operation.is_leased,
+            Order::LeasedLater => is_slow && operation.is_leased,
+            Order::FlashLater => !is_slow,
+            _ => false,
+        };
+        if later {
+            operation.later = Some(operation.next);
+            self.moved(rank, operation);
+        } else {
+            self.transfer(operation.next, operation);
+            operation.is_moved = true;
         }
     }
 
@@ -398,18 +395,8 @@ impl World {
         if self.order != Order::NoDrain {
             self.drain();
         }
-        if matches!(message, Message::Write { .. }) && self.writer.is_none() && self.order != Order::OpenDirect {
-            self.close();
-        }
-        // Of the wrong orders those of listings alone: others show by granules that stay open.
-        let lists = matches!(self.order, Order::Right | Order::NoLookAfterListed | Order::NoEnd | Order::KeyAgain);
-        let may_list = lists && matches!(message, Message::Read { .. }) && self.random.chance(40);
-        if matches!(message, Message::Read { leased: true, .. }) || may_list {
-            self.close();
-        }
+        self.close_for(&message);
         let (shared, slot) = (self.memory.view(), &self.memory.slots[rank]);
-        let place_of =
-            |place: usize| Place { file: FILE, data_file: 0, place: place as u64 * BLOCK.length, length: BLOCK.length };
         let answer = match message {
             Message::Slab { .. } => {
                 // For two writes: the second asks nobody.
@@ -432,25 +419,7 @@ impl World {
                 self.open.get_or_insert_with(|| shared.open(FILE, 0));
                 Answer::Done
             }
-            Message::Read { leased, .. } => {
-                let may_be_sooner = self.is_clean && self.writer.is_none() && self.random.chance(50);
-                match self.mapped.filter(|_| !may_be_sooner) {
-                    Some(place) => {
-                        slot.grant_flash_read([place_of(place)]);
-                        if (self.open.is_none() || self.order == Order::ListOpen) && self.random.chance(70) {
-                            self.list(place_of(place));
-                        }
-                        Answer::Flash(BLOCK.length)
-                    }
-                    None => {
-                        if leased {
-                            self.leased_reads += 1;
-                            slot.grant_slow_read(BLOCK);
-                        }
-                        if self.mapped.is_some() { Answer::Sooner(BLOCK.length) } else { Answer::Disk(BLOCK.length) }
-                    }
-                }
-            }
+            Message::Read { leased, .. } => self.read(rank, leased),
             Message::Write { .. } if self.writer.is_some() => return,
             Message::Write { .. } => {
                 if shared.slow_read_overlaps(FILE, BLOCK) && self.is_clean {
@@ -476,6 +445,40 @@ impl World {
         self.asked[rank] = None;
         self.answers[rank] = Some(answer);
         self.free_places();
+    }
+
+    /// Closes the granule for what may not begin in an open one.
+    fn close_for(&mut self, message: &Message) {
+        let closes = match message {
+            Message::Write { .. } => self.writer.is_none() && self.order != Order::OpenDirect,
+            // In order to list it, of the wrong orders in those of listings alone: others show by granules that stay open.
+            Message::Read { leased, .. } => {
+                let lists =
+                    matches!(self.order, Order::Right | Order::NoLookAfterListed | Order::NoEnd | Order::KeyAgain);
+                (lists && self.random.chance(40)) || *leased
+            }
+            _ => false,
+        };
+        if closes {
+            self.close();
+        }
+    }
+
+    fn read(&mut self, rank: usize, leased: bool) -> Answer {
+        let may_be_sooner = self.is_clean && self.writer.is_none() && self.random.chance(50);
+        let slot = &self.memory.slots[rank];
+        if let Some(place) = self.mapped.filter(|_| !may_be_sooner) {
+            slot.grant_flash_read([place_of(place)]);
+            if (self.open.is_none() || self.order == Order::ListOpen) && self.random.chance(70) {
+                self.list(place_of(place));
+            }
+            return Answer::Flash(BLOCK.length);
+        }
+        if leased {
+            self.leased_reads += 1;
+            slot.grant_slow_read(BLOCK);
+        }
+        if self.mapped.is_some() { Answer::Sooner(BLOCK.length) } else { Answer::Disk(BLOCK.length) }
     }
 
     /// Whether the commit that the thread asks for was applied when it was pushed.
@@ -561,6 +564,10 @@ impl World {
             }
         }
     }
+}
+
+fn place_of(place: usize) -> Place {
+    Place { file: FILE, data_file: 0, place: place as u64 * BLOCK.length, length: BLOCK.length }
 }
 
 /// The place is no more the slab's, and what lies before it neither.

@@ -414,6 +414,7 @@ impl Simulation<'_> {
                 }
             }
             Output::Show { slot, at, page } => agent.overlay.show_slab(agent.memory.view(), slot, at, page),
+            Output::List(index) => agent.overlay.list(agent.memory.view(), index),
             Output::Grow { .. } | Output::Unsynced(_) | Output::Punch(_) | Output::RemoveDataFile(_) => {}
         }
     }

@@ -1,10 +1,12 @@
 //! What must hold at any time and at the end of a case.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::World;
 use crate::crash_tests::storage::{Bytes, moved};
 use headstart_protocol::message::Request;
+use headstart_protocol::ring::word_of;
+use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
 impl World {
@@ -17,6 +19,34 @@ impl World {
             if file.length.size() > real && !file.names.is_unlinked() && !file.length.is_extending() {
                 self.violations
                     .push(format!("file {number} is {real} bytes long, thought to be at least {}", file.length.size()));
+            }
+        }
+    }
+
+    /// What is listed is in the map, and its granule is not open.
+    pub(crate) fn check_listings(&mut self) {
+        let agent = &self.agents[0];
+        if agent.is_dead {
+            return;
+        }
+        let load = |cell: &AtomicU32| cell.load(Ordering::Relaxed);
+        for (key, cell) in agent.memory.listing_keys.keys.iter().zip(&agent.memory.listings) {
+            if key.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let (file, begin) = (load(&cell.file), cell.granule.load(Ordering::Relaxed) * GRANULE_BYTES);
+            if agent.overlay.rings.is_open(file, word_of(begin)) {
+                self.violations.push(format!("a granule of file {file} is listed and open"));
+            }
+            for listed in &cell.extents[..load(&cell.count) as usize] {
+                let range = Range::new(begin + u64::from(load(&listed.offset)), load(&listed.length).into());
+                let (data_file, place) = (load(&listed.data_file), listed.place.load(Ordering::Relaxed));
+                let known = agent.overlay.files.get(&file);
+                let mapped = known.into_iter().flat_map(|known| known.map.overlapping(range));
+                let there = mapped.filter(|mapped| mapped.same_place(data_file, range.offset, place));
+                if there.map(|mapped| mapped.range.intersection(range).length).sum::<u64>() != range.length {
+                    self.violations.push(format!("file {file}: {range:?} is listed, and not mapped so"));
+                }
             }
         }
     }
