@@ -90,6 +90,18 @@ pub enum Error {
         /// What of that agent cannot be used, as a clause.
         why: &'static str,
     },
+    /// What programs wrote may be in memory alone that an agent of another version left, and only such a one can read.
+    #[error(
+        "{} was left by an agent of protocol {version}, and may hold bytes that programs wrote and no journal has. Run \
+         'headstart drain' and 'headstart stop' of the version that it was, then start again. Where that version is \
+         gone, remove the file: what only it holds is lost", path.display()
+    )]
+    OtherVersion {
+        /// The shared file.
+        path: PathBuf,
+        /// Which version.
+        version: u64,
+    },
     /// The agent does not answer.
     #[error("no agent answers at {}: {source}", path.display())]
     NoAgent {
@@ -214,6 +226,7 @@ impl Error {
             Error::AlreadyServed { .. }
                 | Error::FlashInUse { .. }
                 | Error::LivingRank { .. }
+                | Error::OtherVersion { .. }
                 | Error::Owned { .. }
                 | Error::OtherFlash { .. }
                 | Error::Claim { .. }

@@ -4,21 +4,23 @@
 //! |---|---|
 //! | none | a new one |
 //! | this boot, version and size | adopted: its leases and quarantines hold, whether their owners live or not |
-//! | another boot, version or size, or damaged; no process maps it | replaced |
-//! | the same, but a process maps it | refused: what that process does cannot be known |
+//! | another boot, version or size, or damaged; a process maps it | refused: what that process does cannot be known |
+//! | this boot, another version with rings | refused: commits may lie there, and nowhere else |
+//! | another boot, version or size, or damaged | replaced |
 //!
 //! It goes with an agent that ends in order, unless a process still maps it; while one serves, memory behind files that
 //! are forgotten goes back.
 
 use std::fs::{File, OpenOptions};
+use std::mem::offset_of;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use headstart_protocol::shared::{FILES_MAX, MAGIC, Region, Shared};
+use headstart_protocol::shared::{FILES_MAX, Header, MAGIC, Region, Shared};
 use headstart_protocol::{PROTOCOL_VERSION, SHARED_FILE};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
@@ -29,6 +31,9 @@ use crate::error::{Error, Result};
 use crate::process::start_time;
 use crate::store::LIVE_JOURNAL_FILE;
 use crate::survivors;
+
+/// The first version of which threads commit without an answer: its agent alone knows what lies in the rings.
+const VERSION_WITH_RINGS: u64 = 12;
 
 /// A page, of which the kernel gives memory.
 const PAGE_BYTES: usize = 4096;
@@ -255,13 +260,25 @@ fn adoptable(path: &Path, boot_id: [u8; 16]) -> Result<Option<(&'static Region, 
             return Ok(Some((region, Memory::of(file, path.parent().unwrap_or(path))?)));
         }
     }
-    match user_of(found.dev(), found.ino()) {
-        None => Ok(None),
-        Some(pid) => {
-            let why = "whose shared file is of another version, or damaged";
-            Err(Error::LivingRank { pid, path: path.parent().unwrap_or(path).to_path_buf(), why })
-        }
+    if let Some(pid) = user_of(found.dev(), found.ino()) {
+        let why = "whose shared file is of another version, or damaged";
+        return Err(Error::LivingRank { pid, path: path.parent().unwrap_or(path).to_path_buf(), why });
     }
+    match other_version(&file, boot_id).filter(|version| *version >= VERSION_WITH_RINGS) {
+        Some(version) => Err(Error::OtherVersion { path: path.to_path_buf(), version }),
+        None => Ok(None),
+    }
+}
+
+/// The version of a file that is ready and of this boot, if it is another one: headers of all versions begin alike. An
+/// agent that ends in order leaves none.
+fn other_version(file: &File, boot_id: [u8; 16]) -> Option<u64> {
+    let mut bytes = [0; size_of::<Header>()];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let boot = offset_of!(Header, boot_id);
+    let is_ready = word(offset_of!(Header, magic)) == MAGIC && [word(boot), word(boot + 8)] == boot_words(boot_id);
+    Some(word(offset_of!(Header, version))).filter(|version| is_ready && *version != u64::from(PROTOCOL_VERSION))
 }
 
 /// The shared file as an agent left it or uses it, to be looked at; none if there is none of this version and boot.
@@ -399,13 +416,44 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_another_version_whose_rings_may_hold_commits_stays_as_it_is() {
+        for version in [VERSION_WITH_RINGS, u64::from(PROTOCOL_VERSION) + 1] {
+            let runtime = tempfile::tempdir().unwrap();
+            let path = runtime.path().join(SHARED_FILE);
+            drop(SharedFile::create(runtime.path(), [1; 16], 1).unwrap());
+            let mut file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            file.write_all_at(&version.to_ne_bytes(), offset_of!(Header, version) as u64).unwrap();
+            for bytes in [Region::BYTES, Region::BYTES / 2] {
+                // Its layout may be another one.
+                file.set_len(bytes as u64).unwrap();
+                let number = inode(runtime.path());
+                let refused = SharedFile::open(runtime.path(), [1; 16]).err().unwrap();
+                assert!(refused.means_in_use(), "nobody goes on with the slow directory alone");
+                let said = refused.to_string();
+                let wanted = [path.to_str().unwrap(), &format!("protocol {version}"), "'headstart drain'"];
+                assert!(wanted.iter().all(|words| said.contains(words)), "{said}");
+                assert_eq!((inode(runtime.path()), file.metadata().unwrap().len()), (number, bytes as u64));
+            }
+            // Another boot: nothing in memory has survived.
+            let next = SharedFile::create(runtime.path(), [2; 16], 1).unwrap();
+            assert!(!next.is_adopted());
+            drop(next);
+            file = OpenOptions::new().write(true).open(&path).unwrap();
+            file.write_all_at(&version.to_ne_bytes(), offset_of!(Header, version) as u64).unwrap();
+            assert!(SharedFile::open(runtime.path(), [2; 16]).is_err());
+            std::fs::remove_file(&path).unwrap();
+            assert!(SharedFile::open(runtime.path(), [2; 16]).is_ok(), "the user does without it");
+        }
+    }
+
+    #[test]
     fn a_file_of_another_boot_version_or_size_is_replaced_unless_a_process_maps_it() {
         let spoil: [fn(&Path); 4] = [
             |path| std::fs::write(path.join(SHARED_FILE), [7; 8192]).unwrap(),
             |path| drop(SharedFile::create(path, [2; 16], 1).unwrap()),
             |path| {
                 let file = SharedFile::create(path, [1; 16], 1).unwrap();
-                file.view().header.version.fetch_sub(1, Ordering::Relaxed);
+                file.view().header.version.store(VERSION_WITH_RINGS - 1, Ordering::Relaxed);
             },
             |path| SharedFile::create(path, [1; 16], 1).unwrap().view().header.magic.store(0, Ordering::Relaxed),
         ];
