@@ -40,6 +40,7 @@ enum Pc : u8 { IDLE,
   A_PUSH, A_MARK, A_VALIDATE, A_COMMIT,        // push to the ring; fence, mark the ring; load the open word again; or ask to commit
   R_LOOK, R_SLOW, R_VALIDATE,                  // read, its generation loaded: load bit; kernel call; load the generation again
   R_LOAD, R_ASK, R_LEASED, R_FLASH,            // load the generation; ask; kernel call under a lease; read flash
+  L_TAG, L_PLACE, L_READ, L_LOOK,              // by a listing, its key loaded: whose; where; read flash; load the key
   F_LOOK, F_KERNEL, F_ASK, F_WAIT,             // fsync
   P_ASK, P_IO, P_RELEASE,                      // overwrite in place (only variants do)
   GONE };                                      // dead, and nothing of it can land any more
@@ -72,7 +73,8 @@ struct Rank {
   u32 marked : 1, toRead : 1, left : 1;        // ring: mark in memory; the drain has yet to read it; agent remembers that it holds more
   u16 got : 4, ticket : 4;                     // bytes read; ticket not yet pushed
   u16 wordChanged : 1, ticketStale : 1;        // the open word changed since it was loaded; the agent has closed that number
-  u16 entries : 2, bumping : 1, spare : 3;     // in the ring; the agent has changed the generation for this rank's question
+  u16 entries : 2, bumping : 1, keyChanged : 1, spare : 2; // in the ring; agent changed the generation for its
+                                               // question; the listing's key changed since it was loaded
   Entry ring[RING_MAX];
   u16 spare2;
 };
@@ -92,17 +94,22 @@ struct State {
   u32 open : 2, opened : 1;                    // open word in memory; the agent counts entries of its number
   u32 closing : 2, draining : 2;               // 1 closing 2 adopting; drain: 1 the last ticket is noted, 2 marks are cleared
   u32 bumping : 2;                             // the generation is changed, the map not yet, for: 1 a rank, 2 a fetch, 3 an entry
-  u32 ticket : 4, bound : 4, spare : 7;        // last ticket taken; tickets that the drain under way takes
+  u32 ticket : 4, bound : 4;                   // last ticket taken; tickets that the drain under way takes
+  u32 listed : 1, listKnown : 1, endOwed : 1;  // the key in memory is not 0; the agent knows that; and is to end it
+  u32 place0 : 3, place1 : 3;                  // places + 1 of the blocks; where it is of one block, `tag`: the first
+  u32 tag : 1, filling : 3, fillBlock : 1;     // 1 sets the key to 0, 2 writes the tag, 3 the place, 4 the new key
   Rank r[RANKS_MAX];
 };
 static_assert(sizeof(Rank) == 20 || sizeof(Rank) == 16, "no padding");
 const u8 DIRTY = 0x10;
 enum OpenWord { CLOSED, OPEN, CLOSING };
-enum AgentStore { BIT_CLEAR, BIT_SET, BUMP, WORD_CLOSED, WORD_OPEN, WORD_CLOSING };
+enum AgentStore { BIT_CLEAR, BIT_SET, BUMP, WORD_CLOSED, WORD_OPEN, WORD_CLOSING, KEY_NONE, KEY_NEW };
 enum RankStore { SLOT_FREE, SLOT_CHEAP, RING_HEAD };
 enum Copy { NO_COPY, FETCH, WRITE_BACK };
 enum Bumping { NO_BUMP, FOR_RANK, FOR_FETCH, FOR_ENTRY };
 static int placeOf(u8 extent) { return (extent & 0xf) - 1; }
+static int listedAt(const State &s, int b) { return b ? s.place1 : s.place0; }
+static void list(State &s, int b, int place) { if (b) s.place1 = place; else s.place0 = place; }
 
 // ---- rows and variants
 
@@ -114,6 +121,8 @@ struct Row {                                   // a configuration
   int rankKills = 0, agentKills = 0, freezes = 0;
   bool readOnly = false, sooner = false, syncAsked = false;  // clean extents survive power loss; clean bytes read from the disks; see asked1
   bool ring = false, openAtFirst = false;
+  bool listing = false, listShared = false;    // block 0 is clean on flash at first, and listed; a listing is of one
+                                               // block, the last one that was read
   bool slabsAhead = false;                     // ranks get slabs before they write
   int ringEntries = RING_MAX;
 };
@@ -129,7 +138,10 @@ enum Deviation {
   IN_PLACE_COPIED, NO_TICKET, NO_TICKET_BOUND, NO_DRAIN_READ, NO_DRAIN_COMMIT, NO_DRAIN_SYNC, NO_DRAIN_DEATH,
   OPEN_DIRECT, OPEN_CLEAR, OPEN_LEASE, OPEN_FETCH, OPEN_UNDER_LEASE, OPEN_UNDER_FETCH, RING_NO_VALIDATE, STALE_OK,
   RING_NO_FENCE, CLOSE_NO_FENCE, MARK_FIRST, FORGET_LEFT, BOUND_LATE, TAIL_FIRST, DRAIN_TWICE, ADOPT_FORGETS_RING,
-  ADOPT_NO_CLOSE, CLOSED_AT_ONCE, DEVIATIONS };
+  ADOPT_NO_CLOSE, CLOSED_AT_ONCE, LIST_NO_VALIDATE, LIST_VALIDATE_EARLY, LIST_NO_END_COMMIT, LIST_NO_END_PUSHED,
+  LIST_NO_END_DROP, LIST_NO_END_EVICT, LIST_NO_END_LIFT, LIST_NO_END_OPEN, LIST_END_LATE, LIST_OPEN_WORD,
+  LIST_BEFORE_APPEND, LIST_KEY_AGAIN, LIST_NUMBER_RESTART, LIST_ADOPT_KEEP, LIST_ANSWER_PASSES, LIST_END_BEHIND,
+  LIST_FILL_NO_ZERO, DEVIATIONS };
 struct Variant { const char *name, *what, *rows; std::vector<Deviation> deviations; };
 
 static Row C;
@@ -159,7 +171,12 @@ static bool reduced = true;                    // UNREDUCED=1: states that nobod
   X(LOADS_LEASED, "asks READ with a lease") X(TO_DISK, "is told: disk") \
   X(TO_DISK_SOONER, "is told: disk (clean bytes)") X(SLOW_LEASE, "is given a lease to read the disk") \
   X(SLOW_RETURNS, "reads the slow file under the lease, returns") X(FLASH_LEASE, "is given a lease to read flash") \
-  X(FLASH_RETURNS, "reads flash, returns") X(SYNC_CLEAR, "fsync: bit clear") X(SYNC_SET, "fsync: bit set, asks") \
+  X(FLASH_RETURNS, "reads flash, returns") X(FLASH_LISTS, "is given a lease to read flash; agent lists the granule") \
+  X(LISTED, "finds the listing") X(LISTED_READ, "reads flash by the listing") X(KEY_SAME, "key unchanged: returns") \
+  X(KEY_CHANGED, "key changed: asks") X(END_LISTING, "agent ends the listing") \
+  X(LISTS_EARLY, "agent lists before it appends") X(TAG, "finds whose the listing is") \
+  X(OTHERS, "listing is not of its block: asks") X(FILLS, "agent fills the listing, store") \
+  X(SYNC_CLEAR, "fsync: bit clear") X(SYNC_SET, "fsync: bit set, asks") \
   X(SYNC_KERNEL, "kernel fsync, returns") X(IN_PLACE_GRANT, "may overwrite in place, or not") \
   X(IN_PLACE_LANDS, "overwrite in place lands") X(IN_PLACE_RETURNS, "overwrite in place returns") \
   X(DOWN_SLOW, "agent gone: goes to the slow file") X(KILL_RANK, "is KILLED") \
@@ -204,10 +221,16 @@ static void emit(const State &s, Step step, int who, int value = NONE) {
 static bool hasGeneration(u8 pc) { return pc == R_LOOK || pc == R_SLOW || pc == R_VALIDATE || pc == R_ASK || (dev(REDO)
     && (pc == W_IO || pc == W_FREE)); }
 static bool hasNumber(u8 pc) { return pc == A_PUSH || pc == A_MARK || pc == A_VALIDATE; }
+static bool hasKey(u8 pc) { return pc >= L_TAG && pc <= L_LOOK; }
+static void keyChanges(State &s, int changed) {
+  for (int i = 0; i < C.ranks; i++) if (hasKey(s.r[i].pc)) s.r[i].keyChanged = changed;
+}
 static void agentStoreLands(State &s, int store) {
   switch (store) {
   case BIT_CLEAR: case BIT_SET: s.bit = store == BIT_SET; break;
   case BUMP: for (int i = 0; i < C.ranks; i++) if (hasGeneration(s.r[i].pc)) s.r[i].changed = 1; break;
+  case KEY_NONE: s.listed = 0; keyChanges(s, 1); break;
+  case KEY_NEW: s.listed = 1; keyChanges(s, !dev(LIST_KEY_AGAIN) && !(dev(LIST_NUMBER_RESTART) && s.epoch)); break;
   default: s.open = store - WORD_CLOSED;
       if (s.open != OPEN) for (int i = 0; i < C.ranks; i++) if (hasNumber(s.r[i].pc)) s.r[i].wordChanged = 1;
   }
@@ -224,8 +247,9 @@ static bool agentBit(const State &s) {         // as the agent itself sees it
   return s.bit;
 }
 static int agentWord(const State &s) {
-  if (s.stores > 1 && s.store1 >= WORD_CLOSED) return s.store1 - WORD_CLOSED;
-  if (s.stores > 0 && s.store0 >= WORD_CLOSED) return s.store0 - WORD_CLOSED;
+  auto word = [](int store) { return store >= WORD_CLOSED && store <= WORD_CLOSING; };
+  if (s.stores > 1 && word(s.store1)) return s.store1 - WORD_CLOSED;
+  if (s.stores > 0 && word(s.store0)) return s.store0 - WORD_CLOSED;
   return s.open;
 }
 static void rankStoreLands(Rank &k, int store) {
@@ -299,7 +323,7 @@ static bool isFree(const State &s, int place) {
     if (!k.known) continue;
     if (k.slab == place + 1 && !(dev(SLAB_RECLAIMED) && !k.alive)) return false;
     if (k.inPlace == place + 1) return false;
-    if (k.flash == place + 1 && k.alive && !dev(NO_READ_LEASE)) return false; }
+    if (k.flash == place + 1 && k.alive && !hasKey(k.pc) && !dev(NO_READ_LEASE)) return false; }
   return true;
 }
 static int placesOfEpochs() { return C.agentKills ? 2 * C.places : C.places; }
@@ -341,7 +365,9 @@ static bool drainedFor(const Rank &k, Deviation without) { return !C.ring || k.d
 
 // The agent does one thing at a time: it serves nobody between the change of a generation and that of the map, within a close, and
 // within a drain.
-static bool agentIsFree(const State &s) { return s.alive && !s.bumping && !s.closing && !s.draining; }
+static bool agentIsFree(const State &s) {
+  return s.alive && !s.bumping && !s.closing && !s.draining && !s.endOwed && !s.filling;
+}
 // The agent changes the generation, and then the map. True: it may change the map now; `next` is the state in which it does.
 static bool afterBump(const State &s, State &next, Bumping why, int rank = 0) {
   if (dev(DISK_NO_BUMP)) return true;
@@ -351,6 +377,33 @@ static bool afterBump(const State &s, State &next, Bumping why, int rank = 0) {
   State n = s; n.bumping = why; if (why == FOR_RANK) n.r[rank].bumping = 1;
   agentStore(n, BUMP); emit(n, BUMPS, AGENT);
   return false;
+}
+
+
+// ---- listings
+
+// What the agent answers is behind what it stored before. (Rows without listings let answers pass, which is worse.)
+static bool mayAnswer(const State &s) { return !C.listing || !s.stores || dev(LIST_ANSWER_PASSES); }
+static bool mayEnd(const State &s) { return !s.listKnown || agentHasRoom(s); }
+static void endListing(State &n, Deviation without = DEVIATIONS) {
+  if (!n.listKnown || (without != DEVIATIONS && dev(without))) return;
+  if (dev(LIST_END_BEHIND) && without != DEVIATIONS && without != LIST_NO_END_OPEN) { n.endOwed = 1; return; }
+  n.listKnown = 0; agentStore(n, KEY_NONE);
+}
+static void fillShared(State &n) {             // a store at a time
+  switch (n.filling++) {
+  case 1: if (n.listed && !dev(LIST_FILL_NO_ZERO)) agentStore(n, KEY_NONE); n.listKnown = 0; break;
+  case 2: n.tag = n.fillBlock; break;
+  case 3: n.place0 = n.map[n.fillBlock] & 0xf; break;
+  default: n.filling = n.fillBlock = 0; n.listKnown = 1; agentStore(n, KEY_NEW);
+  }
+}
+static bool fillListing(State &n, int b) {     // as the map is now
+  if (C.listShared && !n.opened && !(n.listKnown && n.tag == b)) { n.filling = 1; n.fillBlock = b; return true; }
+  if (C.listShared || !C.listing || n.listKnown || n.stores || (n.opened && !dev(LIST_OPEN_WORD))) return false;
+  for (int b = 0; b < C.blocks; b++) list(n, b, n.map[b] & 0xf);
+  n.listKnown = 1; agentStore(n, KEY_NEW);
+  return true;
 }
 
 static void writeSlow(State &s, int b, u8 v) { s.slow[b] = v; if (powerFails()) s.slowMay[b] |= 1 << v; }
@@ -399,6 +452,7 @@ static void readRing(State &s, Rank &k) {
 }
 static bool toApply(const Entry &e) { return e.collected && !e.applied && (!e.stale || dev(STALE_OK)); }
 static void apply(State &n, Rank &k, Entry &e) {
+  if (n.map[e.block]) endListing(n, LIST_NO_END_PUSHED);
   n.map[e.block] = e.place | DIRTY; if (n.copy == FETCH && n.copyBlock == e.block) n.cancelled = 1;
   e.applied = 1; if (e.pending) k.journaled = 1;
 }
@@ -511,7 +565,14 @@ static void readSteps(const State &s, int i) {
   const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; int b = blockOf(k);
   switch (k.pc) {
   case R_LOOK: if (s.bit) { m.pc = R_LOAD; emit(n, LOOK_SET, i); } else { m.pc = R_SLOW; emit(n, LOOK_CLEAR, i); } break;
-  case R_LOAD: m.changed = m.viaAgent = 0; m.pc = R_ASK; emit(n, LOADS, i); if (C.leases) { m.leased = 1; emit(n, LOADS_LEASED, i); } break;
+  case R_LOAD: m.changed = m.viaAgent = 0; m.pc = R_ASK; emit(n, LOADS, i);
+    if (C.leases) { m.leased = 1; emit(n, LOADS_LEASED, i); }
+    if (C.listShared && s.listed) { n = s; m.keyChanged = 0; m.pc = L_TAG; emit(n, LISTED, i); break; }
+    if (s.listed && listedAt(s, b)) {
+      n = s; m.flash = listedAt(s, b); m.keyChanged = 0; m.pc = L_READ; emit(n, LISTED, i, m.flash - 1); }
+    break;
+  case L_TAG: m.pc = s.tag == b ? L_PLACE : R_LOAD; emit(n, s.tag == b ? TAG : OTHERS, i); break;
+  case L_PLACE: m.flash = s.place0; m.pc = s.place0 ? L_READ : R_LOAD; emit(n, LISTED, i, s.place0 - 1); break;
   case R_SLOW: if (dev(GENERATION_LATE) && k.viaAgent) m.changed = 0; m.got = s.slow[b]; m.pc = R_VALIDATE;
       emit(n, READ_SLOW, i, s.slow[b]); break;
   case R_VALIDATE: {
@@ -522,6 +583,17 @@ static void readSteps(const State &s, int i) {
   case R_ASK: if (!s.alive && dev(SLOW_WHILE_DOWN)) { m.slow = 0; m.pc = R_LEASED; emit(n, DOWN_SLOW, i); } break;
   case R_LEASED: m.slow = 0; returnRead(n, m, s.slow[b]); emit(n, SLOW_RETURNS, i, s.slow[b]); break;
   case R_FLASH: m.flash = 0; returnRead(n, m, s.flash[k.flash - 1]); emit(n, FLASH_RETURNS, i, s.flash[k.flash - 1]); break;
+  case L_READ: m.pc = L_LOOK;
+    if (dev(LIST_VALIDATE_EARLY)) {
+      if (k.keyChanged) { m.flash = 0; m.pc = R_LOAD; emit(n, KEY_CHANGED, i); } else emit(n, LISTED_READ, i);
+      break; }
+    m.got = s.flash[k.flash - 1]; m.flash = 0; emit(n, LISTED_READ, i, m.got); break;
+  case L_LOOK: {
+    bool valid = !k.keyChanged || dev(LIST_NO_VALIDATE) || dev(LIST_VALIDATE_EARLY);
+    int got = k.flash ? s.flash[k.flash - 1] : k.got;
+    m.flash = 0;
+    if (valid) { returnRead(n, m, got); emit(n, KEY_SAME, i, got); } else { m.pc = R_LOAD; emit(n, KEY_CHANGED, i); }
+    break; }
   case F_LOOK: m.pc = s.bit ? F_ASK : F_KERNEL; emit(n, s.bit ? SYNC_SET : SYNC_CLEAR, i); break;
   case F_KERNEL:
     for (int c = 0; c < C.blocks; c++) { n.slowMay[c] = 1 << n.slow[c]; n.powerDead.add(c, k.asOfSync[c]); }
@@ -563,13 +635,15 @@ static bool mayOpen(const State &s) {
 }
 static void answerCommit(const State &s, int i) {
   const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i];
-  if (dev(SLOT_KEPT) && k.alive && !rankHasRoom(k)) return;
+  if ((dev(SLOT_KEPT) && k.alive && !rankHasRoom(k)) || !mayAnswer(s)) return;
+  if (dev(LIST_END_LATE) && s.listKnown) n.endOwed = 1;
   m.journaled = 0; m.slab = 0;
   if (dev(BIT_AFTER_COMMIT) && !agentBit(s) && agentHasRoom(s)) agentStore(n, BIT_SET);
   if (k.alive) { if (dev(SLOT_KEPT)) rankStore(m, SLOT_FREE); completeWrite(n, m); } else m.pc = GONE;
   for (int j = 0; j < m.entries; j++) m.ring[j].pending = 0;
   emit(n, ANSWERS, i);
-  if (mayOpen(s)) { n.opened = 1; agentStore(n, WORD_OPEN); emit(n, OPENS, i); }
+  if (!mayOpen(s) || n.endOwed) return;
+  n.opened = 1; endListing(n, LIST_NO_END_OPEN); agentStore(n, WORD_OPEN); emit(n, OPENS, i);
 }
 static void serveCommit(const State &s, int i) {
   const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; int b = blockOf(k);
@@ -581,23 +655,27 @@ static void serveCommit(const State &s, int i) {
     agentStore(n, BIT_SET); emit(n, SETS_BIT, i); return;
   }
   if (!dev(NO_FENCE_AGENT) && s.stores && !s.bumping) return; // the agent's fence
+  if (dev(LIST_BEFORE_APPEND) && !s.bumping) { State early = s; early.map[b] = k.slab;
+    if (fillListing(early, b)) { early.map[b] = s.map[b]; emit(early, LISTS_EARLY, AGENT); } }
   bool cheap = !dev(NO_WAIT) && !noCheapWriter(s, i, true, dev(WAIT_DEAD));
   bool lease = (!dev(COMMIT_IN_DIRECT) && livingDirect(s, b, i)) || slowReader(s, b);
   if ((cheap || lease) && !s.bumping) {        // waits, and is refused when that takes long: nothing was appended
-    if ((cheap && dev(WAIT_SLOT)) || (lease && dev(WAIT_LEASE))) return;
+    if (!mayAnswer(s) || (cheap && dev(WAIT_SLOT)) || (lease && dev(WAIT_LEASE))) return;
     m.slab = 0; m.pc = k.alive ? W_PUBLISH : GONE; for (int j = 0; j < m.entries; j++) m.ring[j].pending = 0;
     emit(n, REFUSES, i); return;
   }
   if (dev(BUMP_EARLY) && !k.bumping) { agentStoreLands(n, BUMP); m.bumping = 1; emit(n, BUMPS, AGENT); return; }
   if ((dev(GENERATION_FIRST) || dev(BUMP_EARLY)) && k.bumping) m.bumping = 0;
   else if (!afterBump(s, n, FOR_RANK, i)) return;
+  if (!mayEnd(n)) return;
+  if (s.map[b] && !dev(LIST_END_LATE)) endListing(n, LIST_NO_END_COMMIT);
   n.map[b] = k.slab | DIRTY; m.journaled = 1; if (s.copy == FETCH && s.copyBlock == b) n.cancelled = 1;
   for (int j = 0; j < m.entries; j++) m.ring[j].applied = 1; // their numbers are at or below the one that the journal now holds
   emit(n, APPENDS, i);
 }
 static void serveDirectWrite(const State &s, int i) {
   const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; bool cleanBelow = false;
-  if (!dev(OPEN_DIRECT) && !wordClosed(s)) return;
+  if ((!dev(OPEN_DIRECT) && !wordClosed(s)) || !mayAnswer(s)) return;
   for (int b = 0; b < C.blocks; b++) if (k.mask >> b & 1) {
     if ((!dev(DIRECT_IN_WRITEBACK) && s.copy == WRITE_BACK && s.copyBlock == b) || lateAt(s, b)) return;
     cleanBelow |= s.map[b] && !(s.map[b] & DIRTY); }
@@ -609,23 +687,26 @@ static void serveDirectWrite(const State &s, int i) {
 static void serveWriteDone(const State &s, int i) {
   const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; bool any = false;
   if (!dev(DROP_FIRST)) for (int b = 0; b < C.blocks; b++) if ((k.mask >> b & 1) && s.map[b]) { any = true; n.map[b] = 0; }
-  if (any) { emit(n, DROP, i); return; }
+  if (any) { if (mayEnd(s)) { endListing(n, LIST_NO_END_DROP); emit(n, DROP, i); } return; }
+  if (!mayAnswer(s)) return;
   if (dev(SLOT_KEPT) && !rankHasRoom(k)) return;
   m.direct = 0; completeWrite(n, m); if (dev(SLOT_KEPT)) rankStore(m, SLOT_FREE); emit(n, DONE, i);
 }
 static void serveRead(const State &s, int i) {
   const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i]; int b = blockOf(k);
-  if (!drainedFor(k, NO_DRAIN_READ)) return;
+  if (!drainedFor(k, NO_DRAIN_READ) || !mayAnswer(s)) return;
   bool sooner = C.sooner && s.map[b] && (dev(SLOW_OF_DIRTY) || !(s.map[b] & DIRTY)) && (dev(SLOW_IN_DIRECT) || !livingDirect(s, b, -1)) &&
     (dev(SLOW_FROM_DEAD) || !deadMayWrite(s, b)) && (dev(SLOW_IN_COPY) || !(s.copy && s.copyBlock == b));
   m.leased = 0;
   if (sooner && !k.leased) { m.viaAgent = 1; m.pc = R_SLOW; emit(n, TO_DISK_SOONER, i); n = s; m.leased = 0; }
   if (sooner && k.leased && dev(LEASED_SOONER)) { m.slow = 1; m.known = 1; m.pc = R_LEASED; emit(n, SLOW_LEASE, i); n = s; m.leased = 0; }
-  if (s.map[b]) { m.flash = s.map[b] & 0xf; m.known = 1; m.pc = R_FLASH; emit(n, FLASH_LEASE, i); }
+  if (s.map[b]) { m.flash = s.map[b] & 0xf; m.known = 1; m.pc = R_FLASH; emit(n, FLASH_LEASE, i);
+    if (fillListing(n, b)) emit(n, FLASH_LISTS, i); }
   else if (!k.leased) { m.viaAgent = 1; m.pc = R_SLOW; emit(n, TO_DISK, i); }
   else if (wordClosed(s) || dev(OPEN_LEASE)) { m.slow = !dev(READ_NO_LEASE); m.known = 1; m.pc = R_LEASED; emit(n, SLOW_LEASE, i); }
 }
 static void serveSlab(const State &s, int i) {
+  if (!mayAnswer(s)) return;
   State n; Rank &m = n.r[i]; bool any = false;
   for (int place = 0; place < placesOfEpochs(); place++) if (isFree(s, place)) {
     any = true; n = s; checkGivenAway(s, place); m.slab = place + 1; m.known = 1; m.pc = A_IO; emit(n, SLAB, i, place); }
@@ -664,6 +745,7 @@ static void killAgent(const State &s) {
     n.late = s.copy == FETCH ? 2 : 1; n.lateTarget = s.copy == FETCH ? s.copyPlace : s.copyBlock; n.lateValue = s.copyValue; }
   n.copy = n.copyBlock = n.copyPlace = n.copyPhase = n.copyValue = n.cancelled = 0; n.barrier = 0; memset(n.snapshot, 0, sizeof n.snapshot);
   n.opened = n.closing = n.draining = n.bound = n.bumping = 0; // the open words in memory tell the next one
+  n.listKnown = n.endOwed = n.filling = n.fillBlock = 0;
   for (int i = 0; i < C.ranks; i++) { Rank &k = n.r[i];
     if (k.pc == F_WAIT) k.pc = F_ASK;
     if (dev(COMMIT_TWICE)) k.journaled = 0;
@@ -676,6 +758,7 @@ static void killAgent(const State &s) {
 }
 static void restartAgent(const State &s) {
   State n = s; n.alive = 1; n.epoch++;
+  if (s.listed && !dev(LIST_ADOPT_KEEP)) agentStore(n, KEY_NONE);
   for (int i = 0; i < C.ranks; i++) { Rank &k = n.r[i];
     if (dev(NO_ADOPTION)) k.known = 0;
     if (dev(QUARANTINE_ENDS) && !k.alive) { k.slot = 0; k.direct = 0; } }
@@ -772,7 +855,8 @@ static void liftQuarantines(const State &s) {
   for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i]; if (k.pc != GONE || !(k.slot || k.direct)) continue;
     State n = s;
     if (C.sooner) for (int b = 0; b < C.blocks; b++) if (k.mask >> b & 1) {
-      if (!dev(LIFT_KEEPS_CLEAN) && s.map[b] && !(s.map[b] & DIRTY)) n.map[b] = 0;
+      if (!dev(LIFT_KEEPS_CLEAN) && s.map[b] && !(s.map[b] & DIRTY)) {
+        endListing(n, LIST_NO_END_LIFT); n.map[b] = 0; }
       if (!dev(LIFT_COUNTS) && s.copy == WRITE_BACK && s.copyBlock == b) n.cancelled = 1; }
     n.r[i].slot = 0; n.r[i].direct = 0; emit(n, LIFT, i); }
 }
@@ -787,9 +871,13 @@ static void agentSteps(const State &s) {
   for (int i = 0; i < C.ranks; i++) serve(s, i);
   if (C.ring) drainSteps(s);
   fetchSteps(s); writeBackSteps(s); barrierSteps(s);
+  if (s.filling) { n = s; fillShared(n); emit(n, FILLS, AGENT, s.filling); return; }
+  if (s.listKnown && agentHasRoom(s) && (s.endOwed || agentIsFree(s))) {
+    n = s; n.endOwed = 0; endListing(n); emit(n, END_LISTING, AGENT); }
   if (!agentIsFree(s)) return;
   if (!dev(NEVER_LIFTED)) liftQuarantines(s);
-  if (C.evict) for (int b = 0; b < C.blocks; b++) if (s.map[b] && !(s.map[b] & DIRTY)) { n = s; n.map[b] = 0; emit(n, EVICT, AGENT, b); }
+  if (C.evict && mayEnd(s)) for (int b = 0; b < C.blocks; b++) if (s.map[b] && !(s.map[b] & DIRTY)) {
+    n = s; endListing(n, LIST_NO_END_EVICT); n.map[b] = 0; emit(n, EVICT, AGENT, b); }
   clearBit(s);
 }
 
@@ -797,8 +885,8 @@ static void agentSteps(const State &s) {
 
 // ---- states that nobody can tell apart
 //
-// Every function here makes states equal from which the same steps lead to the same verdicts. UNREDUCED=1 leaves out all
-// but the numbering of tickets, the cleared fields and the order of ranks: verdicts are the same, states are more.
+// Every function here makes states equal from which the same steps lead to the same verdicts. UNREDUCED=1 leaves out
+// all but the numbering of tickets, the cleared fields and the order of ranks: verdicts are the same, states are more.
 
 static void renumberTickets(State &s) {        // only their order matters
   u8 to[16] = {}, last = 0; bool used[16] = {};
@@ -816,12 +904,13 @@ static bool mayBeRead(const State &s, int place) {
   bool journal = powerFails() || dev(RECORD_IN_MEMORY);
   auto is = [&](u8 extent) { return extent && placeOf(extent) == place; };
   for (int b = 0; b < C.blocks; b++) {
-    if (is(s.map[b]) || (journal && (is(s.durable[b]) || is(s.snapshot[b])))) return true; }
+    if (is(s.map[b]) || listedAt(s, b) == place + 1) return true;
+    if (journal && (is(s.durable[b]) || is(s.snapshot[b]))) return true; }
   if (s.copy == FETCH && s.copyPhase == 3 && s.copyPlace == place) return true;
   for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
     bool written = k.pc == A_LOOK || hasNumber(k.pc) || k.pc == A_COMMIT;
     if ((written && k.slab == place + 1) || k.inPlace == place + 1) return true;
-    if (k.pc == R_FLASH && k.flash == place + 1) return true;
+    if ((k.pc == R_FLASH || hasKey(k.pc)) && k.flash == place + 1) return true;
     for (int j = 0; j < k.entries; j++) if (k.ring[j].place == place + 1) return true; }
   return false;
 }
@@ -858,7 +947,7 @@ static void rename(State &s, int b, const Renaming &r) {
   for (PerBlock *set : {&s.done, &s.dead, &s.powerDead}) set->set(b, renamed(r, (*set)[b]));
   for (int i = 0; i < C.ranks; i++) { Rank &k = s.r[i];
     if (k.value[b]) k.value.set(b, r.to[k.value[b]]);
-    if (k.pc == R_VALIDATE) k.got = value(k.got);
+    if (k.pc == R_VALIDATE || k.pc == L_LOOK) k.got = value(k.got);
     k.asOfSync.set(b, renamed(r, k.asOfSync[b]));
     if (readsBlock(k, b)) { k.deadAtStart = renamed(r, k.deadAtStart); k.doneAtStart = renamed(r, k.doneAtStart); } }
 }
@@ -877,7 +966,7 @@ static void forgetValues(State &s, int b) {
   if (s.late) see(s.lateValue);
   for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
     if (k.value[b]) underWay |= 1 << k.value[b];
-    if (k.pc == R_VALIDATE) see(k.got); }
+    if (k.pc == R_VALIDATE || k.pc == L_LOOK) see(k.got); }
   auto alike = [&](int n, int m) {
     auto differ = [&](int set) { return (set >> n ^ set >> m) & 1; };
     if (differ(s.powerDead[b])) return false;
@@ -907,7 +996,8 @@ static void placesBecome(State &s, const u8 *to) {
   auto grant = [&](int place) { return place ? to[place - 1] + 1 : 0; };
   for (int p = 0; p < placesOfEpochs(); p++) { s.flash[to[p]] = was.flash[p]; s.flashMay[to[p]] = was.flashMay[p]; }
   for (int b = 0; b < C.blocks; b++) {
-    for (u8 *e : {&s.map[b], &s.durable[b], &s.snapshot[b]}) *e = extent(*e); }
+    for (u8 *e : {&s.map[b], &s.durable[b], &s.snapshot[b]}) *e = extent(*e);
+    list(s, b, grant(listedAt(s, b))); }
   if (s.copy) s.copyPlace = to[s.copyPlace];
   if (s.late == 2) s.lateTarget = to[s.lateTarget];
   for (int i = 0; i < C.ranks; i++) { Rank &k = s.r[i];
@@ -920,7 +1010,8 @@ static u64 useOf(const State &s, int place) {  // does not depend on the order o
   use |= (s.late == 2 && s.lateTarget == place) << 14;
   auto is = [&](u8 extent) { return extent && placeOf(extent) == place; };
   for (int b = 0; b < C.blocks; b++)
-    use |= (u64)(is(s.map[b]) | is(s.durable[b]) << 1 | is(s.snapshot[b]) << 2) << (15 + 3 * b);
+    use |= (u64)(is(s.map[b]) | is(s.durable[b]) << 1 | is(s.snapshot[b]) << 2 | (listedAt(s, b) == place + 1) << 3)
+      << (15 + 4 * b);
   for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
     u64 who = k.pc | k.alive << 8 | k.frozen << 9 | k.mask << 10 | k.value.packed << 12;
     if (k.slab == place + 1) use += mixed(who + (1 << 24));
@@ -953,10 +1044,12 @@ static void canonical(State &s, bool symmetry) {
     if (!hasNumber(k.pc)) k.wordChanged = 0;
     if (k.pc != A_PUSH) k.ticket = k.ticketStale = 0;
     if (k.pc != R_SLOW && k.pc != R_VALIDATE) k.viaAgent = 0;
-    if (k.pc != R_VALIDATE) k.got = 0;
+    if (k.pc != R_VALIDATE && k.pc != L_LOOK) k.got = 0;
+    if (!hasKey(k.pc)) k.keyChanged = 0;
     if (k.pc != R_ASK) k.leased = 0;
     if (!asking(k.pc)) k.drained = 0;
     if (k.pc != A_COMMIT && k.pc != W_ASK) k.bumping = 0; }
+  if (!s.listed && !s.listKnown && !s.filling) s.place0 = s.place1 = s.tag = 0;
   if (C.ring) renumberTickets(s);
   forgetRecords(s);
   if (reduced) forgetBytes(s);
@@ -1010,6 +1103,8 @@ static State initial() {
   for (int i = 0; i < C.ranks; i++) s.r[i].alive = 1;
   for (int b = 0; b < C.blocks; b++) { s.slow[b] = b * 4; s.slowMay[b] = 1 << (b * 4); s.done.set(b, 1); s.next.set(b, 1); }
   for (int i = 0; i < PLACES_MAX; i++) { s.flash[i] = GARBAGE; s.flashMay[i] = 1 << GARBAGE; }
+  if (C.listing) { s.bit = s.listed = s.listKnown = 1; s.place0 = s.map[0] = s.durable[0] = 1;
+    s.flash[0] = s.slow[0]; s.flashMay[0] = s.slowMay[0]; }
   if (C.openAtFirst) { s.bit = 1; s.open = OPEN; s.opened = 1; }
   return s;
 }
@@ -1163,6 +1258,36 @@ static std::vector<Row> rows() {
     c.fetch = false; c.agentKills = 1; }
   { Row &c = open("openfreeze", "2 ranks, 3 operations, 1 block, 2 places, no fetch, open at first, a rank frozen");
     c.fetch = false; c.freezes = 1; }
+  auto lists = [&](const char *name, const char *what) -> Row & { Row &c = row(name, what); c.listing = true;
+      c.places = 2; c.leases = false; return c; };
+  { Row &c = lists("list", "2 ranks, 5 operations, 1 block, 2 places, listings"); c.ops = 5; }
+  { Row &c = lists("list3", "3 ranks, 4 operations, 1 block, 2 places, listings"); c.ranks = 3; }
+  { Row &c = lists("listblocks", "2 ranks, 3 operations, 2 blocks, 2 places, listings");
+    c.blocks = 2; c.ops = 3; c.writes = 2; }
+  { Row &c = lists("listshared", "2 ranks, 3 operations, 2 blocks, 2 places, one listing for both blocks in turn");
+    c.blocks = 2; c.ops = 3; c.writes = 2; c.listShared = true; }
+  { Row &c = lists("listleases", "2 ranks, 4 operations, 1 block, 1 place, listings, reads with leases");
+    c.places = 1; c.leases = true; }
+  { Row &c = lists("listkill", "2 ranks, 4 operations, 1 block, 2 places, listings, a rank killed"); c.rankKills = 1; }
+  { Row &c = lists("listagent", "2 ranks, 4 operations, 1 block, 2 places, listings, agent killed"); c.agentKills = 1; }
+  { Row &c = lists("listagent3",
+      "3 ranks, 4 operations, absorbed writes and reads, 1 block, 1 place, no write-back, listings, agent killed");
+    c.ranks = 3; c.places = 1; c.direct = c.writeBack = false; c.agentKills = 1; }
+  { Row &c = lists("listboth", "2 ranks, 4 operations, 1 block, 1 place, listings, rank and agent killed");
+    c.places = 1; c.rankKills = c.agentKills = 1; }
+  { Row &c = lists("listfreeze", "2 ranks, 4 operations, 1 block, 2 places, listings, a rank frozen"); c.freezes = 1; }
+  { Row &c = lists("listsooner", "3 ranks, 4 operations, 1 block, 1 place, listings, clean bytes read from the disks");
+    c.ranks = 3; c.places = 1; c.sooner = true; }
+  { Row &c = lists("listsoonkill", "the same with 2 ranks, 5 operations, a rank killed");
+    c.ops = 5; c.places = 1; c.sooner = true; c.rankKills = 1; }
+  { Row &c = lists("listring", "2 ranks, 4 operations, 1 block, 2 places, rings, listings"); c.ring = true; }
+  { Row &c = lists("listringkill", "2 ranks, 3 operations, 1 block, 2 places, rings, listings, a rank killed");
+    c.ring = true; c.ops = 3; c.rankKills = 1; }
+  { Row &c = lists("listringagent",
+      "2 ranks, 3 operations, 1 block, 2 places, no fetch, rings, listings, agent killed");
+    c.ring = true; c.ops = 3; c.fetch = false; c.agentKills = 1; }
+  { Row &c = lists("listtso", "2 ranks, 4 operations, 1 block, 2 places, no fetch, rings, listings, store buffers");
+    c.ring = true; c.fetch = false; c.storeBuffers = true; }
   return all;
 }
 // Each leaves one rule out. Rows: those it is searched in until one refutes it.
@@ -1250,14 +1375,36 @@ static const std::vector<Variant> VARIANTS = {
   {"adopt-forgets-ring", "restarted agent throws away what rings hold", "openagent", {ADOPT_FORGETS_RING}},
   {"adopt-no-close", "restarted agent leaves open what was open", "opena", {ADOPT_NO_CLOSE}},
   {"closed-at-once", "closing shows as closed before what counts is applied", "openagent", {CLOSED_AT_ONCE}},
+  {"list-no-validate", "library does not load the key again", "list", {LIST_NO_VALIDATE}},
+  {"list-validate-early", "library loads the key again before it reads flash", "list", {LIST_VALIDATE_EARLY}},
+  {"list-no-end-commit", "a commit over listed bytes does not end the listing", "list", {LIST_NO_END_COMMIT}},
+  {"list-no-end-pushed", "an entry of a ring over listed bytes does not end the listing", "listring listringagent",
+    {LIST_NO_END_PUSHED}},
+  {"list-no-end-drop", "the drop of a direct write does not end the listing", "list", {LIST_NO_END_DROP}},
+  {"list-no-end-evict", "an eviction does not end the listing", "list", {LIST_NO_END_EVICT}},
+  {"list-no-end-lift", "the drop of a quarantine that is lifted does not end the listing", "listsoonkill",
+    {LIST_NO_END_LIFT}},
+  {"list-no-end-open", "a granule is opened and stays listed", "listring", {LIST_NO_END_OPEN}},
+  {"list-end-late", "agent ends the listing after it has answered the commit", "list", {LIST_END_LATE}},
+  {"list-end-behind", "agent ends the listing behind the record that changes the map, before it answers",
+    "list listagent listtso", {LIST_END_BEHIND}},
+  {"list-fill-no-zero", "a listing is filled while its key is the one before", "listshared", {LIST_FILL_NO_ZERO}},
+  {"list-open-word", "agent lists an open granule", "listring", {LIST_OPEN_WORD}},
+  {"list-before-append", "agent lists what a commit has not appended yet", "list", {LIST_BEFORE_APPEND}},
+  {"list-key-again", "a listing has the key of the one before", "list", {LIST_KEY_AGAIN}},
+  {"list-number-restart", "keys begin anew with a new agent", "listagent3", {LIST_NUMBER_RESTART}},
+  {"list-answer-passes", "an answer is seen before the end of the listing", "listtso", {LIST_ANSWER_PASSES}},
+  {"list-adopt-keep", "a new agent does not end the listings that it finds", "listagent", {LIST_ADOPT_KEEP}},
 };
 // Rows of more than 800,000 states, and variants that hold as well.
 static const std::vector<std::string> LARGE = {
   "plain2", "three", "power1", "rankkill3", "agentkill2", "agentkill3", "all", "alls", "freeze3", "freezew", "freezeak",
-  "ring2", "ringpower", "openw", "open3", "open4", "openkill", "openagent", "openfreeze"};
+  "ring2", "ringpower", "openw", "open3", "open4", "openkill", "openagent", "openfreeze", "list3", "listblocks",
+  "listshared", "listagent", "listagent3", "listfreeze", "listboth", "listring", "listringagent", "listtso"};
 static const std::vector<std::string> HOLD = {
   "clear-on-clean", "never-lifted", "in-place", "slow-in-copy", "wait-reader", "slot-kept", "open-fetch", "open-under-lease",
-  "open-under-fetch", "adopt-no-close"};
+  "open-under-fetch", "adopt-no-close", "list-no-end-pushed",
+  "list-end-behind"};
 
 // ---- commands
 
