@@ -76,18 +76,8 @@ impl Granules {
     /// Whether nobody who may have seen one of the range's bits clear is still at the slow file.
     pub(crate) fn settled(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
         for bit in bits_of(range) {
-            let (word, mask) = place_of(file, bit);
-            let word = self.words.get_mut(&word).expect("a held granule is known");
-            if word.settled & mask == 0 {
-                let from = self.unsettled.get(&(file, bit)).copied().unwrap_or(0);
-                let found = shared.unsettled_from(file, bit, from);
-                looks::note(shared, from, found);
-                if let Some(slot) = found {
-                    self.unsettled.insert((file, bit), slot);
-                    return false;
-                }
-                self.unsettled.remove(&(file, bit));
-                word.settled |= mask;
+            if !self.bit_is_settled(shared, file, bit).expect("a held granule is known") {
+                return false;
             }
         }
         true
@@ -95,14 +85,27 @@ impl Granules {
 
     /// The same of all bits that are set whose granules share this word of the shared file.
     pub(crate) fn word_is_settled(&mut self, shared: Shared<'_>, file: u32, word: usize) -> bool {
-        (word as u64..BITS_PER_FILE).step_by(GRANULES_PER_FILE).all(|bit| {
-            let (word, mask) = place_of(file, bit);
-            let Some(word) = self.words.get_mut(&word).filter(|word| word.set & mask != 0) else { return true };
-            if word.settled & mask == 0 && shared.is_settled(file, bit) {
-                word.settled |= mask;
+        (word as u64..BITS_PER_FILE)
+            .step_by(GRANULES_PER_FILE)
+            .all(|bit| self.bit_is_settled(shared, file, bit).unwrap_or(true))
+    }
+
+    /// Whether nobody is at the slow file who may have seen the bit clear. None: it is clear.
+    fn bit_is_settled(&mut self, shared: Shared<'_>, file: u32, bit: u64) -> Option<bool> {
+        let (word, mask) = place_of(file, bit);
+        let word = self.words.get_mut(&word).filter(|word| word.set & mask != 0)?;
+        if word.settled & mask == 0 {
+            let from = self.unsettled.get(&(file, bit)).copied().unwrap_or(0);
+            let found = shared.unsettled_from(file, bit, from);
+            looks::note(shared, from, found);
+            if let Some(slot) = found {
+                self.unsettled.insert((file, bit), slot);
+                return Some(false);
             }
-            word.settled & mask != 0
-        })
+            self.unsettled.remove(&(file, bit));
+            word.settled |= mask;
+        }
+        Some(true)
     }
 
     /// Extents of `range` were removed by a record that ends at `position`.
