@@ -124,7 +124,6 @@ impl Overlay {
     /// Tries everything again that waits, plans copies and barriers. Call it after time has passed while
     /// [`Overlay::waits_for_slots`], and now and then so that hints and idle disks are noticed.
     pub fn poll(&mut self, shared: Shared<'_>) {
-        self.rings.on_poll();
         self.collect_pushes(shared);
         self.hear_of_listed_reads(shared);
         self.end_given_up(shared);

@@ -35,7 +35,7 @@ fn granules_of(word: usize, size: u64) -> impl Iterator<Item = Range> {
 impl Overlay {
     /// Applies what threads pushed.
     pub(crate) fn collect_pushes(&mut self, shared: Shared<'_>) {
-        let taken = self.rings.take(shared);
+        let taken = self.rings.take(shared, self.measured_ns);
         if taken.is_empty() {
             return;
         }
@@ -84,9 +84,9 @@ impl Overlay {
         self.absorbed.insert(file);
     }
 
-    /// Whether threads pushed something since the last poll but one: they may be pushing more.
+    /// Whether threads pushed something not long ago: they may be pushing more.
     pub fn was_pushed_to(&self) -> bool {
-        self.rings.are_in_use()
+        self.rings.are_in_use(self.measured_ns)
     }
 
     /// When threads last left something that the agent looks for by itself.

@@ -9,6 +9,9 @@ use headstart_units::GRANULE_BYTES;
 use headstart_units::atomics::{Ordering, fence};
 use headstart_units::request::Range;
 
+/// Who pushed something so lately may be pushing more (assumed: what the agent looks for twice meanwhile).
+const IN_USE_NS: u64 = 2_000_000;
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rings {
@@ -17,8 +20,8 @@ pub(crate) struct Rings {
     open: BTreeMap<(u32, usize), u64>,
     /// Those that are closed, until what was pushed under them is appended.
     closing: BTreeSet<(u32, usize)>,
-    /// Something was taken out since the last poll, and between that and the one before.
-    in_use: [bool; 2],
+    /// When something was last taken out.
+    pushed_ns: Option<u64>,
     /// When marks were last found.
     marked_ns: u64,
     /// Slots of which something was taken out, until that is appended.
@@ -37,9 +40,11 @@ pub(crate) fn touches(range: Range, word: usize) -> bool {
 
 impl Rings {
     /// What threads pushed, in the order in which it is to be applied.
-    pub(crate) fn take(&mut self, shared: Shared<'_>) -> Vec<Pushed> {
+    pub(crate) fn take(&mut self, shared: Shared<'_>, now_ns: u64) -> Vec<Pushed> {
         let taken = self.collector.take(shared);
-        self.in_use[0] |= !taken.is_empty();
+        if !taken.is_empty() {
+            self.pushed_ns = Some(now_ns);
+        }
         self.collected.extend(taken.iter().map(|pushed| pushed.slot));
         taken
     }
@@ -63,14 +68,9 @@ impl Rings {
         self.collector.fall_asleep(shared)
     }
 
-    /// Time has gone by.
-    pub(crate) fn on_poll(&mut self) {
-        self.in_use = [false, self.in_use[0]];
-    }
-
     /// Whether threads pushed something not long ago.
-    pub(crate) fn are_in_use(&self) -> bool {
-        self.in_use[0] || self.in_use[1]
+    pub(crate) fn are_in_use(&self, now_ns: u64) -> bool {
+        self.pushed_ns.is_some_and(|pushed_ns| now_ns.saturating_sub(pushed_ns) < IN_USE_NS)
     }
 
     /// The same at a start, of all rings.
@@ -179,12 +179,14 @@ mod tests {
         let words = rings.open_in(0, BLOCK);
         rings.begin_closing(shared, &words);
         assert_eq!((shared.open_for(0, 0, BLOCK), shared.is_open_under(0, BLOCK, open)), (None, false));
-        let taken = rings.take(shared);
+        let taken = rings.take(shared, 1_000_000);
         assert!(taken.len() == 1 && rings.counts(&taken[0]));
         rings.closed(&words);
         shared.push(0, open, BLOCK, PLACE);
-        let late = rings.take(shared);
+        let late = rings.take(shared, 5_000_000);
         assert!(!rings.counts(&late[0]), "its thread saw that it is closed");
+        assert!(rings.take(shared, 6_500_000).is_empty());
+        assert_eq!([6_500_000, 7_000_000].map(|now_ns| rings.are_in_use(now_ns)), [true, false], "by time alone");
         rings.open(shared, 0, 0);
         assert!(!rings.is_open(0, 0), "what was pushed under the number before is not appended yet");
         assert!(rings.on_appended(shared).into_iter().eq([0, 1]) && rings.is_settled());
