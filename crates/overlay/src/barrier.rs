@@ -25,14 +25,10 @@ use crate::output::NotSynced;
 use crate::output::Output;
 use crate::overlay::Overlay;
 use crate::parts::copies::Copy;
-use crate::parts::granules::ranges_of;
+use crate::parts::granules::is_mapped;
 use headstart_protocol::handshake::speaks_for;
-use headstart_protocol::shared::{BITS_PER_FILE, GRANULES_PER_FILE, Shared, Slot};
-use headstart_units::GRANULE_BYTES;
+use headstart_protocol::shared::{BITS_PER_FILE, Shared, Slot, word_of_granule};
 use headstart_units::request::Range;
-
-/// Bytes of a file after which its bits begin anew.
-const TURN_BYTES: u64 = BITS_PER_FILE * GRANULE_BYTES;
 
 impl Overlay {
     /// Lets no barrier begin until told otherwise, so that a new journal can.
@@ -157,15 +153,10 @@ impl Overlay {
         let mut granules = std::mem::take(&mut self.granules);
         let in_use = |file, bit| {
             self.copies.within(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range))
-                || self.rings.is_open(file, bit as usize % GRANULES_PER_FILE)
+                || self.rings.is_open(file, word_of_granule(bit))
         };
         granules.clear(shared, self.barrier.durable_end(), in_use, |file, bit| {
-            let Some(known) = self.files.get(&file) else { return false };
-            let end = known.map.end().max(known.length.size());
-            if end / TURN_BYTES > known.map.len() as u64 {
-                return known.map.iter().any(|mapped| speaks_for(bit, mapped.range));
-            }
-            ranges_of(bit, end).any(|range| known.map.touches(range))
+            self.files.get(&file).is_some_and(|known| is_mapped(&known.map, bit, BITS_PER_FILE))
         });
         self.granules = granules;
     }

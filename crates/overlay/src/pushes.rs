@@ -11,26 +11,16 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use headstart_protocol::ring::{Pushed, word_of};
-use headstart_protocol::shared::{GRANULES_PER_FILE, Shared};
+use headstart_protocol::ring::Pushed;
+use headstart_protocol::shared::{GRANULES_PER_FILE, Shared, word_of};
 use headstart_units::request::Range;
 use headstart_units::{GRANULE_BYTES, PAGE_BYTES};
 
 use crate::flash_space::Run;
 use crate::overlay::Overlay;
+use crate::parts::granules::is_mapped;
 use crate::parts::pending::{Commit, CommitStep};
 use crate::parts::rings::touches;
-
-/// Bytes after which a file's words begin anew.
-const TURN_BYTES: u64 = GRANULES_PER_FILE as u64 * GRANULE_BYTES;
-
-/// The granules of a file of `size` bytes that have this word.
-fn granules_of(word: usize, size: u64) -> impl Iterator<Item = Range> {
-    (0..)
-        .map(move |turn| turn * TURN_BYTES + word as u64 * GRANULE_BYTES)
-        .take_while(move |offset| *offset < size)
-        .map(|offset| Range::new(offset, GRANULE_BYTES))
-}
 
 impl Overlay {
     /// Applies what threads pushed.
@@ -180,15 +170,8 @@ impl Overlay {
     /// Closes granules of which nothing is on flash: their bits may clear.
     pub(crate) fn close_empty(&mut self, shared: Shared<'_>) {
         let is_empty = |(file, word): &(u32, usize)| {
-            let Some(known) = self.files.get(file) else { return true };
-            let end = known.map.end();
-            if end / TURN_BYTES > known.map.len() as u64 {
-                return !known.map.iter().any(|mapped| {
-                    let granules = mapped.range.offset / GRANULE_BYTES..=(mapped.range.end() - 1) / GRANULE_BYTES;
-                    granules.take(GRANULES_PER_FILE).any(|granule| granule as usize % GRANULES_PER_FILE == *word)
-                });
-            }
-            !granules_of(*word, end).any(|granule| known.map.touches(granule))
+            let turn = GRANULES_PER_FILE as u64;
+            !self.files.get(file).is_some_and(|known| is_mapped(&known.map, *word as u64, turn))
         };
         let words: Vec<(u32, usize)> = self.rings.all_open().filter(is_empty).collect();
         self.close_words(shared, &words);

@@ -34,8 +34,8 @@
 //! raises the generation of every set bit, as the one before may have died between the two.
 
 use super::shared::{
-    BITS_PER_FILE, Counter, FileEntry, GRANULES_PER_FILE, KIND_EXTEND, KIND_WRITE, STATE_ASKING, STATE_CHEAP,
-    STATE_FREE, STATE_LISTED, STATE_READING, Shared, Slot, bit_of, bits_of, granules_of,
+    BITS_PER_FILE, Counter, FileEntry, KIND_EXTEND, KIND_WRITE, STATE_ASKING, STATE_CHEAP, STATE_FREE, STATE_LISTED,
+    STATE_READING, Shared, Slot, bits_of, granules_of, word_of_granule,
 };
 use headstart_units::GRANULE_BYTES;
 use headstart_units::atomics::{Ordering, fence};
@@ -165,11 +165,17 @@ impl Slot {
 
 /// Whether `bit` speaks for a granule that `range` touches.
 pub fn speaks_for(bit: u64, range: Range) -> bool {
+    shares(bit, BITS_PER_FILE, range)
+}
+
+/// Whether `range` touches a granule whose number leaves `rest` when divided by `turn`.
+pub fn shares(rest: u64, turn: u64, range: Range) -> bool {
     if range.is_empty() {
         return false;
     }
-    let granules = (range.end() - 1) / GRANULE_BYTES - range.offset / GRANULE_BYTES;
-    (bit + BITS_PER_FILE - bit_of(range.offset)) % BITS_PER_FILE <= granules
+    let first = range.offset / GRANULE_BYTES;
+    let granules = (range.end() - 1) / GRANULE_BYTES - first;
+    (rest + turn - first % turn) % turn <= granules
 }
 
 /// What the library asks after it has published.
@@ -259,23 +265,19 @@ impl Shared<'_> {
         if !self.is_set(file, bit) {
             self.files[file as usize].set_bits.fetch_add(1, Ordering::SeqCst);
             self.word(file, bit).fetch_or(1 << (bit % 64), Ordering::SeqCst);
-            self.raise_generation_of(file, bit);
+            self.raise_generation_in(file, word_of_granule(bit));
         }
     }
 
-    /// Raises the generation of the granules that `bit` speaks for, and of those that share its word; what it is now.
-    fn raise_generation_of(&self, file: u32, bit: u64) -> u64 {
-        let cell = &self.granule(file, bit as usize % GRANULES_PER_FILE).generation;
-        cell.fetch_add(1, Ordering::Release) + 1
+    fn raise_generation_in(&self, file: u32, word: usize) {
+        self.granule(file, word).generation.fetch_add(1, Ordering::Release);
     }
 
     /// Raises the generation of `range`, before bytes of it come to flash, or somebody may write the slow file beneath
     /// bytes that are there: who reads the slow file without a lease at that moment sees afterwards that this does not
     /// count.
     pub fn raise_generation(&self, file: u32, range: Range) {
-        for word in granules_of(range) {
-            self.raise_generation_of(file, word as u64);
-        }
+        granules_of(range).for_each(|word| self.raise_generation_in(file, word));
         fence(Ordering::Release);
     }
 
@@ -306,7 +308,7 @@ impl Shared<'_> {
         let bits: Vec<u64> = self.set_bits(file).collect();
         self.files[file as usize].set_bits.store(bits.len() as u64, Ordering::SeqCst);
         for &bit in &bits {
-            self.raise_generation_of(file, bit);
+            self.raise_generation_in(file, word_of_granule(bit));
         }
         fence(Ordering::SeqCst);
         bits

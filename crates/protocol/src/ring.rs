@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 use super::lease::Place;
 use super::marks::{Gathered, Lonely, SlotSet};
-use super::shared::{GRANULES_PER_FILE, Shared, bit_of};
+use super::shared::{GRANULES_PER_FILE, Shared, bit_of, word_of};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use headstart_units::request::Range;
@@ -96,11 +96,6 @@ pub struct Pushed {
     pub range: Range,
     /// Where they lie.
     pub place: Place,
-}
-
-/// The word of a file that speaks for the granule of `offset`.
-pub fn word_of(offset: u64) -> usize {
-    (offset / GRANULE_BYTES) as usize % GRANULES_PER_FILE
 }
 
 /// The library's side.

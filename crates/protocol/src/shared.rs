@@ -456,6 +456,20 @@ pub(crate) fn bit_of(offset: u64) -> u64 {
     (offset / GRANULE_BYTES) % BITS_PER_FILE
 }
 
+/// The word that tells of changes in the granule of that number; also of all that a bit of that number speaks for.
+#[inline]
+pub fn word_of_granule(number: u64) -> usize {
+    (number % GRANULES_PER_FILE as u64) as usize
+}
+
+const _: () = assert!(BITS_PER_FILE.is_multiple_of(GRANULES_PER_FILE as u64), "granules that share a bit share a word");
+
+/// That of the granule of `offset`.
+#[inline]
+pub fn word_of(offset: u64) -> usize {
+    word_of_granule(offset / GRANULE_BYTES)
+}
+
 /// The bits that speak for `range`: the first one and their number, both modulo [`BITS_PER_FILE`]. Empty
 /// ranges have none.
 #[inline]
@@ -470,8 +484,7 @@ pub fn bits_of(range: Range) -> impl Iterator<Item = u64> {
 pub(crate) fn granules_of(range: Range) -> impl Iterator<Item = usize> {
     let first = range.offset / GRANULE_BYTES;
     let count = if range.is_empty() { 0 } else { (range.end() - 1) / GRANULE_BYTES - first + 1 };
-    let words = GRANULES_PER_FILE as u64;
-    (first..first + count.min(words)).map(move |granule| (granule % words) as usize)
+    (first..first + count.min(GRANULES_PER_FILE as u64)).map(word_of_granule)
 }
 
 impl<'a> Shared<'a> {

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use headstart_protocol::memory::Memory;
-use headstart_protocol::ring::{CLOSING, Pushed, word_of};
-use headstart_protocol::shared::GRANULES_PER_FILE;
+use headstart_protocol::ring::{CLOSING, Pushed};
+use headstart_protocol::shared::{GRANULES_PER_FILE, word_of};
 
 /// Commits that threads take for done, and that the agent has not taken out for good.
 #[derive(Clone, Debug, Default)]

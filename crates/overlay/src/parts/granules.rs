@@ -7,11 +7,13 @@
 
 use std::collections::BTreeMap;
 
+use headstart_protocol::handshake::shares;
 use headstart_protocol::shared::{BITS_PER_FILE, GRANULES_PER_FILE, Shared, bits_of};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
 use super::looks;
+use crate::extent_map::ExtentMap;
 
 /// 64 neighbouring bits of a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -155,12 +157,16 @@ impl Granules {
     }
 }
 
-/// The ranges of a file of `size` bytes that `bit` speaks for.
-pub(crate) fn ranges_of(bit: u64, size: u64) -> impl Iterator<Item = Range> {
-    (0..)
-        .map(move |turn| (turn * BITS_PER_FILE + bit) * GRANULE_BYTES)
-        .take_while(move |offset| *offset < size)
-        .map(|offset| Range::new(offset, GRANULE_BYTES))
+/// Whether anything is mapped of the granules that share a bit or a word: those whose numbers leave `rest` when divided
+/// by `turn`, the number of bits or words of a file.
+pub(crate) fn is_mapped(map: &ExtentMap, rest: u64, turn: u64) -> bool {
+    let (end, turn_bytes) = (map.end(), turn * GRANULE_BYTES);
+    // Whichever are fewer.
+    if end / turn_bytes > map.len() as u64 {
+        return map.iter().any(|mapped| shares(rest, turn, mapped.range));
+    }
+    let offsets = (rest * GRANULE_BYTES..end).step_by(turn_bytes as usize);
+    offsets.map(|offset| Range::new(offset, GRANULE_BYTES)).any(|granule| map.touches(granule))
 }
 
 #[cfg(test)]
@@ -169,6 +175,40 @@ mod tests {
     use headstart_protocol::shared::KIND_WRITE;
 
     use super::*;
+    use crate::extent_map::{Benefit, Mapped};
+    use crate::recency::Stamp;
+
+    #[test]
+    fn what_is_mapped_is_found_by_its_bit_and_its_word_in_files_long_and_short() {
+        let turns = [GRANULES_PER_FILE as u64, BITS_PER_FILE];
+        for granule in [0, 3, GRANULES_PER_FILE as u64 - 1, 5 + BITS_PER_FILE, 5 + 7 * BITS_PER_FILE] {
+            let mut map = ExtentMap::default();
+            let range = Range::new((granule + 1) * GRANULE_BYTES - 4096, 4096);
+            let (stamp, benefit) = (Stamp::default(), Benefit::default());
+            map.put(Mapped { range, data_file: 1, place: 0, dirty: true, stamp, benefit });
+            for turn in turns {
+                assert!(is_mapped(&map, granule % turn, turn));
+                assert!(
+                    !is_mapped(&map, (granule + 1) % turn, turn) && !is_mapped(&map, (granule + turn - 1) % turn, turn)
+                );
+            }
+        }
+        assert!(turns.iter().all(|turn| !is_mapped(&ExtentMap::default(), 0, *turn)));
+    }
+
+    #[test]
+    fn slots_are_looked_at_once_for_a_word_that_does_not_settle() {
+        let (memory, range) = (Memory::new(1, 3, 1), Range::new(0, 4096));
+        let (shared, mut granules) = (memory.view(), Granules::default());
+        memory.slots[2].publish_cheap(KIND_WRITE, 0, range);
+        granules.hold(shared, 0, range);
+        assert!(!granules.word_is_settled(shared, 0, 0));
+        looks::take();
+        assert!(!granules.word_is_settled(shared, 0, 0) && !granules.settled(shared, 0, range));
+        assert_eq!(looks::take(), 2, "who is in the way");
+        memory.slots[2].free();
+        assert!(granules.word_is_settled(shared, 0, 0));
+    }
 
     #[test]
     fn a_bit_that_was_cleared_meanwhile_settles_anew() {

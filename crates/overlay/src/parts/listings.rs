@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use headstart_protocol::ring::word_of;
 use headstart_protocol::shared::Shared;
+use headstart_protocol::shared::word_of;
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headstart_protocol::handshake::shares;
 use headstart_protocol::marks::SlotSet;
-use headstart_protocol::ring::{Collector, Pushed, word_of};
-use headstart_protocol::shared::{GRANULES_PER_FILE, Shared};
-use headstart_units::GRANULE_BYTES;
+use headstart_protocol::ring::{Collector, Pushed};
+use headstart_protocol::shared::{GRANULES_PER_FILE, Shared, word_of};
 use headstart_units::atomics::{Ordering, fence};
 use headstart_units::request::Range;
 
@@ -30,12 +30,7 @@ pub(crate) struct Rings {
 
 /// Whether a granule that `range` touches has this word.
 pub(crate) fn touches(range: Range, word: usize) -> bool {
-    if range.is_empty() {
-        return false;
-    }
-    let granules = (range.end() - 1) / GRANULE_BYTES - range.offset / GRANULE_BYTES;
-    let behind = (word + GRANULES_PER_FILE - word_of(range.offset)) % GRANULES_PER_FILE;
-    behind as u64 <= granules
+    shares(word as u64, GRANULES_PER_FILE as u64, range)
 }
 
 impl Rings {
@@ -161,6 +156,7 @@ impl Rings {
 mod tests {
     use headstart_protocol::lease::Place;
     use headstart_protocol::memory::Memory;
+    use headstart_units::GRANULE_BYTES;
 
     use super::*;
 

@@ -6,8 +6,8 @@ use super::*;
 use crate::extent_map::{Benefit, Mapped};
 use crate::recency::{Access, Stamp};
 use headstart_protocol::counters::{Counter, Dropped};
-use headstart_protocol::ring::word_of;
 use headstart_protocol::shared::GRANULES_PER_FILE;
+use headstart_protocol::shared::word_of;
 use headstart_units::MIB;
 
 /// A granule that has the word of the first.

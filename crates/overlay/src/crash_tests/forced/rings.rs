@@ -6,8 +6,8 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::*;
-use headstart_protocol::ring::{CLOSING, ENTRIES_MAX, word_of};
-use headstart_protocol::shared::GRANULES_PER_FILE;
+use headstart_protocol::ring::{CLOSING, ENTRIES_MAX};
+use headstart_protocol::shared::{GRANULES_PER_FILE, word_of};
 use headstart_units::MIB;
 
 /// A granule that has the word of the first.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::World;
 use crate::crash_tests::storage::{Bytes, moved};
 use headstart_protocol::message::Request;
-use headstart_protocol::ring::word_of;
+use headstart_protocol::shared::word_of;
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
