@@ -47,6 +47,8 @@ pub enum Without {
     Fence,
     /// The tickets taken before it began to look.
     Bound,
+    /// That it notes them before it takes the marks.
+    EarlyBound,
     /// The order of tickets.
     Order,
 }
@@ -61,13 +63,17 @@ pub struct Hand {
 impl Hand {
     pub fn take(&mut self, world: &World, without: Without) -> Vec<Pushed> {
         let shared = world.shared();
-        let tickets = shared.marks.tickets.0.load(Ordering::SeqCst);
-        let until = if without == Without::Bound { u64::MAX } else { tickets };
+        let mut until = shared.marks.tickets.0.load(Ordering::SeqCst);
         if shared.marks.words[0].load(Ordering::Relaxed) != 0 {
             self.left |= shared.marks.words[0].swap(0, Ordering::SeqCst);
         }
         if without != Without::Fence {
             fence(Ordering::SeqCst);
+        }
+        match without {
+            Without::Bound => until = u64::MAX,
+            Without::EarlyBound => until = shared.marks.tickets.0.load(Ordering::SeqCst),
+            Without::Nothing | Without::Fence | Without::Order => {}
         }
         let mut taken = Vec::new();
         for (slot, (ring, read)) in (0..).zip(shared.rings.iter().zip(&mut self.read)) {

@@ -18,12 +18,17 @@ const PREEMPTIONS: usize = 3;
 const DISORDER: &str = "a commit is applied after a later one";
 const TORN: &str = "an entry is torn or out of order";
 
-/// One rank commits; another, which has heard of it, commits too. The agent drains meanwhile, and once more.
-fn order<Drain: Default>(seen: &Seen, [first, second]: [u32; 2], take: fn(&mut Drain, &World) -> Vec<Pushed>) {
+/// One rank commits; another, which has heard of it, commits too. The agent drains meanwhile, and once more. Earlier
+/// pushes have left marks of the slots in `marked`.
+fn order<Drain: Default>(
+    seen: &Seen,
+    [first, second]: [u32; 2],
+    marked: &[u32],
+    take: fn(&mut Drain, &World) -> Vec<Pushed>,
+) {
     let world = World::with_rings(2);
     let number = world.open();
-    // As earlier pushes left them.
-    [0, 1].into_iter().for_each(|slot| assert!(!world.shared().mark(slot)));
+    marked.iter().for_each(|slot| assert!(!world.shared().mark(*slot)));
     let (earlier, later) = (Arc::clone(&world), Arc::clone(&world));
     let is_pushed = Arc::new(AtomicBool::new(false));
     let (known, noted) = (Arc::clone(&is_pushed), seen.clone());
@@ -57,19 +62,28 @@ const ALL: [&str; 5] = ["heard", "not heard", "none", "one", "both"];
 #[test]
 fn commits_of_two_ranks_are_applied_in_their_order() {
     for slots in [[0, 1], [1, 0]] {
-        holds(&ALL, move |seen| order(seen, slots, |collector: &mut Collector, world| collector.take(world.shared())));
-        holds(&ALL, move |seen| order(seen, slots, |hand: &mut Hand, world| hand.take(world, Without::Nothing)));
+        let take = |collector: &mut Collector, world: &World| collector.take(world.shared());
+        holds(&ALL, move |seen| order(seen, slots, &[0, 1], take));
+        holds_within(PREEMPTIONS, &ALL, move |seen| order(seen, slots, &slots[1..], take));
+        holds(&ALL, move |seen| {
+            order(seen, slots, &[0, 1], |hand: &mut Hand, world| hand.take(world, Without::Nothing))
+        });
     }
 }
 
 #[test]
+fn a_drain_that_notes_the_tickets_after_it_took_the_marks_applies_a_later_commit_first() {
+    refuted(DISORDER, |seen| order(seen, [0, 1], &[1], |hand: &mut Hand, world| hand.take(world, Without::EarlyBound)));
+}
+
+#[test]
 fn a_drain_that_takes_what_came_while_it_looked_applies_a_later_commit_first() {
-    refuted(DISORDER, |seen| order(seen, [0, 1], |hand: &mut Hand, world| hand.take(world, Without::Bound)));
+    refuted(DISORDER, |seen| order(seen, [0, 1], &[0, 1], |hand: &mut Hand, world| hand.take(world, Without::Bound)));
 }
 
 #[test]
 fn a_drain_in_the_order_of_slots_applies_a_later_commit_first() {
-    refuted(DISORDER, |seen| order(seen, [1, 0], |hand: &mut Hand, world| hand.take(world, Without::Order)));
+    refuted(DISORDER, |seen| order(seen, [1, 0], &[0, 1], |hand: &mut Hand, world| hand.take(world, Without::Order)));
 }
 
 fn part(k: u64) -> Range {
