@@ -84,8 +84,8 @@ impl Overlay {
         self.rings.marked_ns()
     }
 
-    /// Threads that leave something tell the agent, from now on and until [`Shared::wake_up`]; no, if there is something
-    /// to look at.
+    /// Threads that leave something tell the agent, from now on and until [`Shared::wake_up`]; no, if there is
+    /// something to look at.
     pub fn fall_asleep(&self, shared: Shared<'_>) -> bool {
         self.rings.fall_asleep(shared)
     }

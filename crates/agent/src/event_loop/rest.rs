@@ -8,8 +8,8 @@ use nix::sys::epoll::EpollEvent;
 
 use super::{EventLoop, TIMER};
 
-/// After so long without a message, a completion or a mark (assumed: some looks in vain cost less than to tell the agent
-/// of each of a program's writes that come a little apart).
+/// After so long without a message, a completion or a mark (assumed: some looks in vain cost less than to tell the
+/// agent of each of a program's writes that come a little apart).
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Whether it sleeps, and since when nothing has come.

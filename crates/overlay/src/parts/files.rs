@@ -222,7 +222,8 @@ impl Files {
         self.extending.insert(number, Looked::default());
     }
 
-    /// Whether a thread is at a call that makes the file longer than `size` and asked nobody. The extension was announced.
+    /// Whether a thread is at a call that makes the file longer than `size` and asked nobody. The extension was
+    /// announced.
     pub(crate) fn are_extended_unasked(&mut self, shared: Shared<'_>, number: u32, size: u64) -> bool {
         let looked = self.extending.get_mut(&number).expect("an announced extension is waited for");
         if size < looked.size {

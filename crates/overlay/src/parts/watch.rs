@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-/// Of so many slots at most all are looked at, of more so many in turn (assumed: more threads than that need a look less
-/// often).
+/// Of so many slots at most all are looked at, of more so many in turn (assumed: more threads than that need a look
+/// less often).
 const TURN: usize = 64;
 /// A slot that was seen at something is looked at so many times more (assumed: a thread is not always at something
 /// when it is looked at).
