@@ -89,16 +89,18 @@ build/protocol/%: spec/%.cpp | setup
 	@mkdir -p $(@D)
 	c++ -O2 -std=c++17 -Wall -o $@ $<
 
-check-protocols: build/protocol/client build/protocol/volume
+check-protocols: build/protocol/client build/protocol/sizes build/protocol/volume
 	build/protocol/client check
+	build/protocol/sizes check
 	build/protocol/volume check
 
 # The model checker has atomics of its own, hence a target directory of its own.
 check-handshake:
 	RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-protocol --release --target-dir target/loom --test handshake
 
-soak: build build/protocol/client build/protocol/volume
+soak: build build/protocol/client build/protocol/sizes build/protocol/volume
 	build/protocol/client check all
+	build/protocol/sizes check all
 	SECONDS_EACH=$${SECONDS_EACH:-100} build/protocol/volume check all
 	DEEP=1 LOOM_MAX_PREEMPTIONS=$${PREEMPTIONS:-4} RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-protocol --release \
 		--target-dir target/loom --test handshake a_granule_goes
