@@ -151,7 +151,7 @@ impl Ring {
     /// slabs for as many writes again, before those at hand are used up.
     #[inline]
     pub fn wants_agent(&self) -> bool {
-        let (waiting, quarter) = (self.waiting(), (ENTRIES_MAX / 4).max(1) as u64);
+        let (waiting, quarter) = (self.waiting(), ENTRIES_MAX.div_ceil(4) as u64);
         waiting >= quarter && self.head.0.load(Ordering::Relaxed).is_multiple_of(quarter)
     }
 

@@ -57,15 +57,12 @@ fn marked(seen: &Seen, is_marked: bool, leave: fn(&World)) {
         world.shared().mark(0);
     }
     let mut is_taken = false;
-    world.run(
-        move |world| leave(world),
-        |world| {
-            let mut gathered = Gathered::default();
-            gathered.gather(world.shared());
-            world.step();
-            is_taken = !gathered.hints.is_empty() && world.slot().take_hint().is_some();
-        },
-    );
+    world.run(leave, |world| {
+        let mut gathered = Gathered::default();
+        gathered.gather(world.shared());
+        world.step();
+        is_taken = !gathered.hints.is_empty() && world.slot().take_hint().is_some();
+    });
     if !noted.answer(is_taken, "taken", "left") {
         let mut gathered = Gathered::default();
         gathered.gather(world.shared());

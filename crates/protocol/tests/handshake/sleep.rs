@@ -29,7 +29,7 @@ fn meet(seen: &Seen, is_marked: bool, push: fn(&World) -> bool, sleep: fn(&Colle
             let mut collector = Collector::default();
             is_found = !collector.take(world.shared()).is_empty();
             // Nobody leaves any.
-            drop(collector.take_hinted());
+            let _ = collector.take_hinted();
             world.step();
             sleeps = sleep(&collector, world);
         },
