@@ -44,6 +44,7 @@ fn random_calls_see_what_they_wrote_when_everything_is_absorbed() {
     torture(&agent, seed(), "s4d");
     assert!(agent.counter(Counter::AbsorbedRequests) > 500);
     assert!(agent.counter(Counter::FlashReadRequests) > 100);
+    assert!(agent.counter(Counter::ListedReads) > 50, "most reads ask nobody");
 }
 
 #[test]

@@ -125,6 +125,7 @@ impl Agent {
 
     /// From now on the disks answer sooner.
     pub fn send_reads_to_the_disks(&self) {
+        self.shared.end_all_listings();
         self.inner.lock().unwrap().sooner = true;
     }
 

@@ -8,6 +8,7 @@ use headstart_protocol::message::{Envelope, REGIONS_PER_REPLY, Reply, Request, e
 use headstart_protocol::shared::{
     LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, PIECES_MAX, Shared, Slot, bits_of,
 };
+use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
 use super::files::{Extent, Inner, bypassed, commit, open, set_piece};
@@ -101,7 +102,7 @@ impl Asked<'_> {
                 let cached = &mut self.inner.files[file as usize];
                 cached.write_back(WHOLE);
                 if writes {
-                    cached.carve(WHOLE);
+                    cached.carve(self.shared, WHOLE);
                 }
                 cached.bypassers.push(self.slot.owner_pid.load(Ordering::Relaxed));
                 Reply::Done
@@ -150,7 +151,7 @@ impl Asked<'_> {
 
     /// The slow file was changed under a lease: what flash had of `range` is gone, and perhaps the size is another.
     fn dropped(&mut self, file: u32, range: Range, size: Option<u64>) -> Reply<'static> {
-        self.inner.files[file as usize].carve(range);
+        self.inner.files[file as usize].carve(self.shared, range);
         if let Some(size) = size {
             self.shared.files[file as usize].size.store(size, Ordering::Release);
         }
@@ -223,12 +224,21 @@ impl Asked<'_> {
             Reply::Sooner { length }
         } else if count > 0 {
             self.lease(LEASE_FLASH_READ, file, Range::new(0, 0));
+            self.list(file, range.offset / GRANULE_BYTES);
             Reply::Flash { length }
         } else {
             let length = parts.first().map_or(range.length, |part| part.range.offset - range.offset);
             self.lease_slow(leased, file, Range::new(range.offset, length));
             Reply::Disk { length }
         }
+    }
+
+    /// Reads of the granule ask nobody from now on.
+    fn list(&self, file: u32, granule: u64) {
+        let parts = self.parts(file, Range::new(granule * GRANULE_BYTES, GRANULE_BYTES));
+        let place = |part: &Extent| Place { file, data_file: file, place: part.place, length: part.range.length };
+        let index = self.shared.listing_of(file, granule).expect("there are listings");
+        self.shared.fill_listing(index, file, granule, parts.iter().map(|part| (part.range.offset, place(part))));
     }
 
     fn lease_slow(&self, leased: bool, file: u32, range: Range) {

@@ -32,7 +32,9 @@ pub(super) struct Cached {
 }
 
 impl Cached {
-    pub(super) fn carve(&mut self, hole: Range) {
+    /// Whatever is listed ends first.
+    pub(super) fn carve(&mut self, shared: Shared, hole: Range) {
+        shared.end_all_listings();
         let mut left = Vec::new();
         for extent in self.extents.drain(..) {
             let before = Range::between(extent.range.offset, extent.range.end().min(hole.offset));
@@ -121,7 +123,7 @@ pub(super) fn churn(shared: Shared, inner: &mut Inner) {
             continue;
         }
         cached.write_back(extent.range);
-        cached.carve(extent.range);
+        cached.carve(shared, extent.range);
         inner.churned += 1;
         for bit in bits_of(extent.range) {
             let granule = Range::new(bit * GRANULE_BYTES, GRANULE_BYTES);
@@ -152,7 +154,7 @@ pub(super) fn open(shared: Shared, fast: &Path, inner: &mut Inner, inode: u64, p
 
 pub(super) fn commit(shared: Shared, slot: &Slot, inner: &mut Inner, file: u32, range: Range, place: u64) {
     let cached = &mut inner.files[file as usize];
-    cached.carve(range);
+    cached.carve(shared, range);
     cached.extents.push(Extent { range, place });
     extend(shared, &shared.files[file as usize], cached, file, range.end());
     let mut slabs = slot.slabs.iter().map(Slab::read).enumerate();
