@@ -91,12 +91,8 @@ impl Overlay {
     /// What was read by listings was used, and is read by programs; those of files that the disks answer sooner end.
     pub(crate) fn hear_of_listed_reads(&mut self, shared: Shared<'_>) {
         let mut extents = 0;
-        for (index, Granule { file, .. }, granule) in self
-            .listings
-            .next_listed(SWEEP_LISTINGS)
-            .into_iter()
-            .map(|(index, granule)| (index, granule, granule.range()))
-        {
+        for (index, granule) in self.listings.next_listed(SWEEP_LISTINGS) {
+            let (file, bytes) = (granule.file, granule.range());
             let (in_order, out_of_order) = shared.take_uses(index);
             if in_order + out_of_order == 0 {
                 continue;
@@ -106,10 +102,10 @@ impl Overlay {
                 continue;
             }
             for use_of in 0..in_order + out_of_order {
-                self.note_read(file, Range::new(granule.offset + use_of * USE_BYTES % GRANULE_BYTES, USE_BYTES));
+                self.note_read(file, Range::new(bytes.offset + use_of * USE_BYTES % GRANULE_BYTES, USE_BYTES));
             }
             let access = if out_of_order > 0 { Access::Random } else { Access::Sequential };
-            let used: Vec<_> = self.files[&file].map.overlapping(granule).collect();
+            let used: Vec<_> = self.files[&file].map.overlapping(bytes).collect();
             extents += used.len();
             used.iter().for_each(|mapped| self.touch(file, mapped, access));
             if extents > SWEEP_EXTENTS {

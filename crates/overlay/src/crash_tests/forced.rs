@@ -28,30 +28,41 @@ use crate::recovery::{Recovered, Replay};
 use crate::settings::Settings;
 use headstart_policy::client::FetchTurn;
 use headstart_protocol::message::{Envelope, Request};
-use headstart_protocol::shared::{KIND_EXTEND, KIND_WRITE, STATE_READING};
+use headstart_protocol::shared::{GRANULES_PER_FILE, KIND_EXTEND, KIND_WRITE, STATE_READING};
 use headstart_units::Capacity;
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
 pub(crate) const A: Range = Range { offset: 0, length: 4096 };
 
-/// A world with one file open for reading and writing in both processes, and a policy that copies only what a
-/// test asks for.
-pub(crate) fn world() -> World {
-    let settings = Settings {
-        capacity: Capacity::Bytes(32 * 4096),
+/// A granule that has the word of the first.
+const FAR: Range = Range { offset: GRANULES_PER_FILE as u64 * GRANULE_BYTES, length: 4096 };
+
+/// A policy that copies only what a test asks for, with flash for 32 slabs of so many bytes.
+fn quiet(slab_bytes: u64) -> Settings {
+    Settings {
+        capacity: Capacity::Bytes(32 * slab_bytes),
         dirty_high: 1.0,
         dirty_low: 1.0,
         dirty_full: 1.0,
-        slab_bytes_max: 4096,
+        slab_bytes_max: slab_bytes,
         ..Settings::default()
-    };
-    let mut w = World::with(1, settings);
+    }
+}
+
+/// A world with one file open for reading and writing in both processes, and a policy that copies only what a
+/// test asks for.
+pub(crate) fn world() -> World {
+    let mut w = World::with(1, quiet(4096));
+    open_file(&mut w);
+    w
+}
+
+fn open_file(w: &mut World) {
     for rank in [0, 2] {
-        ranks::begin_other(&mut w, rank, Kind::Open(true), 0, Range::default());
+        ranks::begin_other(w, rank, Kind::Open(true), 0, Range::default());
         w.quiesce();
     }
-    w
 }
 
 pub(crate) fn write(w: &mut World, rank: usize, range: Range, absorbed: bool) {

@@ -6,37 +6,18 @@ use super::*;
 use crate::extent_map::{Benefit, Mapped};
 use crate::recency::{Access, Stamp};
 use headstart_protocol::counters::{Counter, Dropped};
-use headstart_protocol::shared::GRANULES_PER_FILE;
 use headstart_protocol::shared::word_of;
 use headstart_units::MIB;
 
-/// A granule that has the word of the first.
-const FAR: Range = Range { offset: GRANULES_PER_FILE as u64 * GRANULE_BYTES, length: 4096 };
-
 /// A file of 16 pages of which the first is absorbed; everybody holds slabs that are never used up.
 fn absorbed() -> World {
-    let settings = Settings {
-        capacity: Capacity::Bytes(32 * MIB),
-        dirty_high: 1.0,
-        dirty_low: 1.0,
-        dirty_full: 1.0,
-        slab_bytes_max: MIB,
-        ..Settings::default()
-    };
-    let mut w = World::with(1, settings);
+    let mut w = World::with(1, quiet(MIB));
     open_file(&mut w);
     write(&mut w, 2, Range::new(0, 16 * 4096), false);
     for rank in [2, 0] {
         write(&mut w, rank, A, true);
     }
     w
-}
-
-fn open_file(w: &mut World) {
-    for rank in [0, 2] {
-        ranks::begin_other(w, rank, Kind::Open(true), 0, Range::default());
-        w.quiesce();
-    }
 }
 
 /// The same, and the page is read until its granule is listed.

@@ -7,11 +7,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use super::*;
 use headstart_protocol::ring::{CLOSING, ENTRIES_MAX};
-use headstart_protocol::shared::{GRANULES_PER_FILE, word_of};
+use headstart_protocol::shared::word_of;
 use headstart_units::MIB;
-
-/// A granule that has the word of the first.
-const FAR: Range = Range { offset: GRANULES_PER_FILE as u64 * GRANULE_BYTES, length: 4096 };
 
 /// How far an agent that is about to die carries out what a verb left.
 const BEFORE_APPEND: u64 = 0;
@@ -24,17 +21,9 @@ fn block(number: u64) -> Range {
 
 /// A world whose file is 16 pages long, with room for slabs that are never used up, and the first granule open.
 fn open_world() -> World {
-    let settings = Settings {
-        capacity: Capacity::Bytes(32 * MIB),
-        dirty_high: 1.0,
-        dirty_low: 1.0,
-        dirty_full: 1.0,
-        slab_bytes_max: MIB,
-        ..Settings::default()
-    };
-    let mut w = World::with(1, settings);
+    let mut w = World::with(1, quiet(MIB));
     w.whims.deaf = true;
-    open_file(&mut w);
+    open_where_closed(&mut w);
     write(&mut w, 2, Range::new(0, 16 * 4096), false);
     for rank in 0..4 {
         write(&mut w, rank, A, true); // everybody holds a slab
@@ -43,7 +32,7 @@ fn open_world() -> World {
     w
 }
 
-fn open_file(w: &mut World) {
+fn open_where_closed(w: &mut World) {
     for rank in [0, 2] {
         if !w.open[rank / 2].contains_key(&0) {
             ranks::begin_other(w, rank, Kind::Open(true), 0, Range::default());
@@ -358,7 +347,7 @@ fn a_commit_pushed_by_a_thread_that_is_killed_before_it_looks_is_there_for_good_
             w.agents[0].memory.rings[slot].tail.0.load(SeqCst)
         );
         (0..3).for_each(|_| read(&mut w, 2, A));
-        open_file(&mut w);
+        open_where_closed(&mut w);
         // Whoever has the slot now finds nothing of it.
         write(&mut w, 0, block(1), true);
         read(&mut w, 2, A);
@@ -382,7 +371,7 @@ fn what_a_thread_pushed_before_it_ended_survives_an_agent_that_dies_before_the_a
         push(&mut w, 2, block(2));
         w.restart();
         read(&mut w, 2, Range::new(0, 3 * 4096));
-        open_file(&mut w);
+        open_where_closed(&mut w);
         write(&mut w, 0, block(3), true);
         all_right(&mut w, Range::new(0, 4 * 4096));
     }
@@ -400,7 +389,7 @@ fn a_slot_given_to_another_thread_brings_nothing_of_its_last_ones_ring() {
         assert_eq!(w.ranks[0].slot, slot, "another thread has it");
         assert_eq!(waiting(&w, 0), 0);
         read(&mut w, 2, Range::new(0, 16 * 4096));
-        open_file(&mut w);
+        open_where_closed(&mut w);
         for at in 0..ENTRIES_MAX as u64 + 3 {
             ranks::begin_write(&mut w, 0, 0, block(at % 5), true);
             assert!(step_alone(&mut w, 0));
