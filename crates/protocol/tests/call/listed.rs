@@ -1,18 +1,18 @@
 //! Reads of flash by a listing: without a question, and what makes them ask after all.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use headstart_policy::client::{Decision, Request};
 use headstart_protocol::call::{Answer, Call, Failure, FlashFault, Moved, Step, Thread};
 use headstart_protocol::counters::RequestCounters;
 use headstart_protocol::lease::Place;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::Request as Message;
-use headstart_protocol::shared::{LEASE_NONE, STATE_ASKING, STATE_FREE, STATE_LISTED, Shared, Slot};
+use headstart_protocol::shared::{LEASE_NONE, STATE_ASKING, STATE_FREE, STATE_LISTED};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::{Direction, Range};
 
-use super::world::{BLOCK, FILE, Rank, request};
+use super::world::{BLOCK, FILE, Limited, Rank, request};
 
 const LENGTH: u64 = BLOCK.length;
 
@@ -174,45 +174,13 @@ fn a_read_ends_where_the_programs_memory_does() {
     assert_eq!((call.look(&rank), call.result(), state(&memory).0), (Step::Done, Ok(10), STATE_FREE));
 }
 
-/// One that may not go by listings, and one whose descriptor is closed.
-struct Other<'a> {
-    rank: Rank<'a>,
-    lists: bool,
-}
-
-impl Thread for Other<'_> {
-    fn slot(&self) -> &Slot {
-        self.rank.slot()
-    }
-
-    fn index(&self) -> u32 {
-        self.rank.index()
-    }
-
-    fn shared(&self) -> Shared<'_> {
-        self.rank.shared()
-    }
-
-    fn decide(&self, request: &Request) -> (Request, Decision) {
-        self.rank.decide(request)
-    }
-
-    fn is_still_open(&self) -> bool {
-        !self.lists
-    }
-
-    fn may_read_listed(&self) -> bool {
-        self.lists
-    }
-}
-
 #[test]
 fn a_thread_reads_by_no_listing_that_may_not_or_whose_descriptor_is_closed() {
     let memory = memory();
     list(&memory, 0, &[(0, LENGTH, 8192)]);
-    let thread = Other { rank: rank(&memory), lists: false };
+    let thread = Limited { rank: rank(&memory), is_open: Cell::new(true), lists: false };
     assert_eq!(begin(&thread, BLOCK).1, ask(0, LENGTH));
-    let thread = Other { rank: rank(&memory), lists: true };
+    let thread = Limited { rank: rank(&memory), is_open: Cell::new(false), lists: true };
     let (call, step) = begin(&thread, BLOCK);
     assert_eq!((step, call.result(), state(&memory).0), (Step::Done, Err(Failure::Changed), STATE_FREE));
 }

@@ -3,17 +3,17 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use headstart_policy::client::{Decision, Request};
-use headstart_protocol::call::{Answer, Call, Failure, FlashFault, Moved, Step, Thread, Unexpected};
+use headstart_policy::client::Request;
+use headstart_protocol::call::{Answer, Call, Failure, FlashFault, Moved, Step, Unexpected};
 use headstart_protocol::counters::RequestCounters;
 use headstart_protocol::lease::Place;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::Request as Message;
-use headstart_protocol::shared::{LEASE_NONE, STATE_ASKING, STATE_CHEAP, STATE_FREE, STATE_READING, Shared, Slot};
+use headstart_protocol::shared::{LEASE_NONE, STATE_ASKING, STATE_CHEAP, STATE_FREE, STATE_READING, Shared};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::{Direction, Range};
 
-use super::world::{BLOCK, FILE, Rank, request};
+use super::world::{BLOCK, FILE, Limited, Rank, request};
 
 const LENGTH: u64 = BLOCK.length;
 const ASK_READ: Step = Step::Ask(Message::Read { file: FILE, offset: 0, length: LENGTH, leased: false });
@@ -134,45 +134,13 @@ fn a_read_that_was_in_vain_three_times_asks_for_a_lease_and_holds_it_to_the_last
     assert_eq!((counted(&memory).reads_again_total, counted(&memory).reads_again_leased_total), (2, 1));
 }
 
-/// A thread whose descriptor is taken from it.
-struct Closed<'a> {
-    rank: Rank<'a>,
-    is_open: Cell<bool>,
-}
-
-impl Thread for Closed<'_> {
-    fn slot(&self) -> &Slot {
-        self.rank.slot()
-    }
-
-    fn index(&self) -> u32 {
-        self.rank.index()
-    }
-
-    fn shared(&self) -> Shared<'_> {
-        self.rank.shared()
-    }
-
-    fn decide(&self, request: &Request) -> (Request, Decision) {
-        self.rank.decide(request)
-    }
-
-    fn is_still_open(&self) -> bool {
-        self.is_open.get()
-    }
-
-    fn has_stayed_open(&self) -> bool {
-        self.is_open.get()
-    }
-}
-
 #[test]
 fn a_read_whose_descriptor_is_closed_meanwhile_is_made_again_whatever_the_words_of_the_file_say_by_then() {
     // Their memory may be given back, which makes them zero again, and given to another file.
     for raised in [false, true] {
         for (asks, bit) in [(false, false), (true, false), (true, true)] {
             let memory = memory();
-            let thread = Closed { rank: rank(&memory, false), is_open: Cell::new(true) };
+            let thread = Limited { rank: rank(&memory, false), is_open: Cell::new(true), lists: true };
             if bit {
                 set_bit(memory.view());
             }
@@ -205,7 +173,7 @@ fn a_read_whose_descriptor_is_closed_meanwhile_is_made_again_whatever_the_words_
 fn a_read_whose_descriptor_is_closed_before_it_asks_asks_nothing() {
     let memory = memory();
     set_bit(memory.view());
-    let thread = Closed { rank: rank(&memory, false), is_open: Cell::new(false) };
+    let thread = Limited { rank: rank(&memory, false), is_open: Cell::new(false), lists: true };
     let (mut call, _) = Call::read(FILE, request(Direction::Read, BLOCK));
     assert_eq!((call.look(&thread), call.result(), state(&memory)), (Step::Done, Err(Failure::Changed), STATE_FREE));
 }

@@ -3,6 +3,7 @@
 //! a time, a granule that is open after a commit until something is in the way, and listed after a read. Whoever is next is drawn at random.
 //! A thread may drive its call in a wrong order, and the agent leave out a rule of rings.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use headstart_policy::client::{Decision, Reason, Request};
@@ -45,6 +46,43 @@ impl Thread for Rank<'_> {
     fn decide(&self, request: &Request) -> (Request, Decision) {
         let wanted = Decision::Flash { benefit_ns: 1 };
         (*request, if self.absorbs { wanted } else { Decision::Disk(Reason::NoBenefit) })
+    }
+}
+
+/// One whose descriptor may be taken from it, or that may read by no listing.
+pub struct Limited<'a> {
+    pub rank: Rank<'a>,
+    pub is_open: Cell<bool>,
+    pub lists: bool,
+}
+
+impl Thread for Limited<'_> {
+    fn slot(&self) -> &Slot {
+        self.rank.slot()
+    }
+
+    fn index(&self) -> u32 {
+        self.rank.index()
+    }
+
+    fn shared(&self) -> Shared<'_> {
+        self.rank.shared()
+    }
+
+    fn decide(&self, request: &Request) -> (Request, Decision) {
+        self.rank.decide(request)
+    }
+
+    fn is_still_open(&self) -> bool {
+        self.is_open.get()
+    }
+
+    fn has_stayed_open(&self) -> bool {
+        self.is_open.get()
+    }
+
+    fn may_read_listed(&self) -> bool {
+        self.lists
     }
 }
 

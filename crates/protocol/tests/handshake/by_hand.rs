@@ -1,7 +1,6 @@
 //! Pushes and drains made store by store, for what leaves a rule out.
 
 use headstart_protocol::ring::{ENTRIES_MAX, Pushed};
-use headstart_units::request::Range;
 use loom::sync::atomic::{Ordering, fence};
 
 use super::explorer::{FILE, HERE, World};
@@ -108,19 +107,5 @@ impl Hand {
 }
 
 fn entry(world: &World, slot: u32, at: u64) -> Pushed {
-    let entry = &world.shared().rings[slot as usize].entries[at as usize % ENTRIES_MAX];
-    let length = entry.length.load(Ordering::Relaxed);
-    let mut place = PLACE;
-    place.file = entry.file.load(Ordering::Relaxed);
-    place.data_file = entry.data_file.load(Ordering::Relaxed);
-    place.place = entry.place.load(Ordering::Relaxed);
-    place.length = length;
-    Pushed {
-        slot,
-        seq: entry.seq.load(Ordering::Relaxed),
-        ticket: entry.ticket.load(Ordering::Relaxed),
-        open: entry.open.load(Ordering::Relaxed),
-        range: Range::new(entry.offset.load(Ordering::Relaxed), length),
-        place,
-    }
+    world.shared().rings[slot as usize].read(slot, at)
 }
