@@ -184,8 +184,10 @@ fn measure(memory: &Memory, count: u64, files: u64, order: impl Fn(u64) -> u64) 
     let begun = now_ns();
     for k in 0..count {
         let (file, offset) = scattered(k);
-        let answer =
-            case.ask((k % THREADS as u64) as u32, &Request::Read { file, offset, length: PAGE, leased: false });
+        let answer = case.ask(
+            (k % THREADS as u64) as u32,
+            &Request::Read { file, offset, length: PAGE, leased: false, in_order: false },
+        );
         assert_eq!(answer, Answer::Flash { length: PAGE });
     }
     figures.lookup_ns = per_extent(now_ns() - begun);

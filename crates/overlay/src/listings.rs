@@ -36,9 +36,6 @@ const GRANULES_MAX: u64 = 2;
 /// millisecond).
 const SWEEP_LISTINGS: usize = 256;
 const SWEEP_EXTENTS: usize = 4096;
-/// What a read by a listing counts as for policies that follow what programs read, as its bytes are not known
-/// (assumed: requests for which the question matters are small).
-const USE_BYTES: u64 = 64 << 10;
 
 impl Overlay {
     /// Before the places of a read are looked up: closes its granules where they may be worth a listing with this read.
@@ -93,21 +90,21 @@ impl Overlay {
         let mut extents = 0;
         for (index, granule) in self.listings.next_listed(SWEEP_LISTINGS) {
             let (file, bytes) = (granule.file, granule.range());
-            let (in_order, out_of_order) = shared.take_uses(index);
-            if in_order + out_of_order == 0 {
+            let uses = shared.take_uses(index);
+            if uses.is_empty() {
                 continue;
             }
             if self.file(file).sooner.is_disk(&shared.files[file as usize].read_times) {
                 self.listings.changed(file, Range::new(0, u64::MAX));
                 continue;
             }
-            for use_of in 0..in_order + out_of_order {
-                self.note_read(file, Range::new(bytes.offset + use_of * USE_BYTES % GRANULE_BYTES, USE_BYTES));
+            for (read, in_order) in uses.ranges(bytes.offset) {
+                self.note_read(file, read);
+                let used: Vec<_> = self.files[&file].map.overlapping(read).collect();
+                extents += used.len();
+                let access = Access::of(in_order);
+                used.iter().for_each(|mapped| self.touch(file, mapped, access));
             }
-            let access = if out_of_order > 0 { Access::Random } else { Access::Sequential };
-            let used: Vec<_> = self.files[&file].map.overlapping(bytes).collect();
-            extents += used.len();
-            used.iter().for_each(|mapped| self.touch(file, mapped, access));
             if extents > SWEEP_EXTENTS {
                 break;
             }

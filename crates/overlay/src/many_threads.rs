@@ -115,7 +115,7 @@ impl Site {
             let offset = k * 7 % (FILE_BYTES / length) * length;
             self.commit(Range::new(offset, length));
             self.answers.clear();
-            self.ask(READER, &Request::Read { file: 0, offset, length, leased: false });
+            self.ask(READER, &Request::Read { file: 0, offset, length, leased: false, in_order: false });
             self.memory.slots[READER as usize].release_read();
             if k % 4 == 0 {
                 self.ask(READER, &Request::Write { file: 0, offset, length, extends: false });

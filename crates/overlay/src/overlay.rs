@@ -102,7 +102,7 @@ impl Overlay {
     /// A thread joined: `slot` is its slot from now on.
     pub fn on_join(&mut self, slot: u32, process: Process) {
         self.threads.join(slot, process);
-        self.mapping.forget_use(slot);
+        self.mapping.forget_commit(slot);
     }
 
     /// A thread's request. `now_ns` is the time of day, for the modification time of absorbed bytes.

@@ -28,10 +28,17 @@ const KEPT: u8 = u8::MAX;
 /// How a use of an extent follows the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// It begins where the same thread's last one ended.
+    /// The thread goes through the file.
     Sequential,
     /// It does not.
     Random,
+}
+
+impl Access {
+    /// Of a use, by whether it is in order.
+    pub(crate) fn of(in_order: bool) -> Access {
+        if in_order { Access::Sequential } else { Access::Random }
+    }
 }
 
 /// When an extent was last used.

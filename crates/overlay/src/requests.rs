@@ -31,9 +31,11 @@ use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
 
 use self::begun::Begun;
+use self::reads::Reading;
 use crate::output::Answer;
 use crate::overlay::Overlay;
 use crate::parts::pending::{Commit, CommitStep, Operation, Pending};
+use crate::recency::Access;
 
 /// The file that a request names by a number it was told.
 fn file_of(request: &Request<'_>) -> Option<u32> {
@@ -95,8 +97,9 @@ impl Overlay {
             Request::FlashFailed { file, offset, length } => {
                 Begun::Answered(self.flash_failed(file, Range::new(offset, length)))
             }
-            Request::Read { file, offset, length, leased } => {
-                Begun::Answered(self.read(shared, slot, file, Range::new(offset, length), leased))
+            Request::Read { file, offset, length, leased, in_order } => {
+                let read = Reading { file, range: Range::new(offset, length), leased, access: Access::of(in_order) };
+                Begun::Answered(self.read(shared, slot, read))
             }
             Request::Write { file, offset, length, extends } => {
                 Begun::Waits(Operation::Write { file, range: Range::new(offset, length), extends })

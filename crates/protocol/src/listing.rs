@@ -18,8 +18,8 @@
 //! **Where.** A granule has one place among the listings, and the newest one there wins. Keys lie together and have
 //! their memory from the beginning; that of a listing is reserved before it is filled first.
 //!
-//! **Uses.** The agent hears of no read by a listing. Threads count the first ones since the agent last looked,
-//! without order: recency needs to know whether there were some, and policies whether there were many.
+//! **Uses.** The agent hears of no read by a listing. Threads note which blocks of the granule they read since the agent
+//! last looked, and whether in order: recency needs to know which extents were used, and policies what is read.
 
 use super::lease::Place;
 use super::shared::Shared;
@@ -31,11 +31,10 @@ use headstart_units::request::Range;
 pub const LISTINGS_MAX: usize = if cfg!(loom) { 1 } else { 2048 };
 /// Extents of one listing: what fits into 8 KiB, for a granule of 4 KiB requests.
 pub const EXTENTS_MAX: usize = if cfg!(loom) { 1 } else { 340 };
-/// So many uses of a listing are counted of each kind until the agent looks (assumed: a granule that is read so often
-/// in that time is in use, however often).
-pub const USES_MAX: u64 = 16;
-/// One use in order, beside those out of order in the lower half.
-const IN_ORDER: u64 = 1 << 32;
+/// Blocks of a granule, of each of which is noted whether it was read: a bit for reads in order and one for others
+/// (assumed: 32 KiB, a small request or two; two bits each fill a word).
+pub const USE_BLOCKS: u64 = 32;
+const USE_BLOCK_BYTES: u64 = GRANULE_BYTES / USE_BLOCKS;
 /// Files' granules lie so far apart among the listings; an odd number, so that few files share one.
 const FILE_STRIDE: u64 = 0x9e37_79b1;
 
@@ -48,7 +47,7 @@ pub struct ListingKeys {
     reserved: [AtomicU64; 15],
     /// By listing: zero: there is none.
     pub keys: [AtomicU64; LISTINGS_MAX],
-    /// By listing: uses.
+    /// By listing: blocks that were read, those out of order in the lower half.
     pub uses: [AtomicU64; LISTINGS_MAX],
 }
 
@@ -143,14 +142,16 @@ impl Shared<'_> {
         self.listing_keys.keys[listed.index as usize].load(Ordering::Relaxed) == listed.key
     }
 
-    /// Bytes were read by it; whether that goes on where another read ended. Uses that are counted at the same time may
-    /// be counted once.
-    pub fn use_listing(&self, listed: Listed, goes_on: bool) {
+    /// Bytes of its granule were read by it; whether that began where the process's last
+    /// request ended. Of uses that are noted at the
+    /// same time one may be lost.
+    pub fn use_listing(&self, listed: Listed, range: Range, in_order: bool) {
         let cell = &self.listing_keys.uses[listed.index as usize];
-        let (uses, one) = (cell.load(Ordering::Relaxed), if goes_on { IN_ORDER } else { 1 });
-        // Most find that enough is counted, and store nothing.
-        if uses / one % IN_ORDER < USES_MAX {
-            cell.store(uses + one, Ordering::Relaxed);
+        let (uses, blocks) = (cell.load(Ordering::Relaxed), u64::from(blocks_of(range)));
+        let more = uses | if in_order { blocks << USE_BLOCKS } else { blocks };
+        // Most find that their blocks are noted, and store nothing.
+        if more != uses {
+            cell.store(more, Ordering::Relaxed);
         }
     }
 }
@@ -212,15 +213,58 @@ impl Shared<'_> {
         self.fence_listings();
     }
 
-    /// Uses of a listing since this was asked last: in order, and out of it.
-    pub fn take_uses(&self, index: u32) -> (u64, u64) {
+    /// Uses of a listing since this was asked last.
+    pub fn take_uses(&self, index: u32) -> Uses {
         let cell = &self.listing_keys.uses[index as usize];
         if cell.load(Ordering::Relaxed) == 0 {
-            return (0, 0);
+            return Uses::default();
         }
         let uses = cell.swap(0, Ordering::Relaxed);
-        (uses / IN_ORDER, uses % IN_ORDER)
+        Uses { in_order: (uses >> USE_BLOCKS) as u32, out_of_order: uses as u32 }
     }
+}
+
+/// Blocks of a granule that were read by its listing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    in_order: u32,
+    out_of_order: u32,
+}
+
+impl Uses {
+    /// Whether there were none.
+    pub fn is_empty(self) -> bool {
+        self == Uses::default()
+    }
+
+    /// What was read of a granule that begins at `start`: ranges of blocks one behind the other, and whether all reads of
+    /// them were in order.
+    pub fn ranges(self, start: u64) -> impl Iterator<Item = (Range, bool)> {
+        let in_order = runs(self.in_order & !self.out_of_order).map(|run| (run, true));
+        in_order.chain(runs(self.out_of_order).map(|run| (run, false))).map(move |((first, count), in_order)| {
+            (Range::new(start + first * USE_BLOCK_BYTES, count * USE_BLOCK_BYTES), in_order)
+        })
+    }
+}
+
+/// Blocks that a range of one granule touches.
+fn blocks_of(range: Range) -> u32 {
+    if range.is_empty() {
+        return 0;
+    }
+    let block = |offset: u64| offset % GRANULE_BYTES / USE_BLOCK_BYTES;
+    let (first, last) = (block(range.offset), block(range.end() - 1));
+    (u32::MAX >> (USE_BLOCKS - 1 - last)) & (u32::MAX << first)
+}
+
+/// The runs of set bits: the first one and their count.
+fn runs(mut bits: u32) -> impl Iterator<Item = (u64, u64)> {
+    std::iter::from_fn(move || {
+        let first = (bits != 0).then(|| bits.trailing_zeros())?;
+        let count = (bits >> first).trailing_ones();
+        bits &= !(u32::MAX >> (u32::BITS - count) << first);
+        Some((first.into(), count.into()))
+    })
 }
 
 fn is_behind(begin: u64, before: &Place, offset: u64, place: &Place) -> bool {
@@ -307,13 +351,23 @@ mod tests {
     }
 
     #[test]
-    fn the_first_uses_are_counted_by_their_order() {
+    fn blocks_that_are_read_are_noted_by_the_order_of_their_reads() {
         let memory = Memory::new(2, 1, 1);
         let shared = memory.view();
         let index = fill(shared, &[(START, place(1, 0, 4096))]);
         let listed = shared.listed(FILE, START).unwrap();
-        (0..3).for_each(|_| shared.use_listing(listed, true));
-        (0..2 * USES_MAX).for_each(|_| shared.use_listing(listed, false));
-        assert_eq!((shared.take_uses(index), shared.take_uses(index)), ((3, USES_MAX), (0, 0)));
+        let block = |number: u64| START + number * USE_BLOCK_BYTES;
+        let read = |from, until, in_order| shared.use_listing(listed, Range::between(from, until), in_order);
+        read(block(3) + 5, block(5) + 1, true);
+        read(block(5) + 7, block(5) + 8, false);
+        read(block(5) + 7, block(5) + 8, true);
+        read(block(USE_BLOCKS - 1), block(USE_BLOCKS), false);
+        read(block(7), block(7), false);
+        let uses: Vec<_> = shared.take_uses(index).ranges(START).collect();
+        let range = |from, until| Range::between(block(from), block(until));
+        assert_eq!(uses, [(range(3, 5), true), (range(5, 6), false), (range(USE_BLOCKS - 1, USE_BLOCKS), false)]);
+        assert!(shared.take_uses(index).is_empty());
+        read(START, block(USE_BLOCKS), true);
+        assert!(shared.take_uses(index).ranges(START).eq([(range(0, USE_BLOCKS), true)]));
     }
 }

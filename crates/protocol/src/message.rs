@@ -107,6 +107,8 @@ pub enum Request<'a> {
         length: u64,
         /// Whether a read of the slow file is to be under a lease, as those without one were in vain.
         leased: bool,
+        /// Whether it begins where the process's last request of the file ended, which may have needed no question.
+        in_order: bool,
     },
     /// May I write the slow file here? Answered by `Go`, under a lease.
     Write {
@@ -369,10 +371,10 @@ impl<'a> Request<'a> {
             Request::Commit { file, data_file, offset, length, place } => {
                 w.u32(file).u32(data_file).u64(offset).u64(length).u64(place)
             }
-            Request::Read { file, offset, length, leased: flag }
-            | Request::Write { file, offset, length, extends: flag } => {
-                w.u32(file).u64(offset).u64(length).u8(flag.into())
+            Request::Read { file, offset, length, leased, in_order } => {
+                w.u32(file).u64(offset).u64(length).u8(leased.into()).u8(in_order.into())
             }
+            Request::Write { file, offset, length, extends } => w.u32(file).u64(offset).u64(length).u8(extends.into()),
             Request::Truncate { file, size } => w.u32(file).u64(size),
             Request::TruncateDone { file, size, changed } => w.u32(file).u64(size).u8(changed.into()),
             Request::Rearrange { file, from } | Request::Regions { file, from } => w.u32(file).u64(from),
@@ -442,7 +444,13 @@ impl<'a> Request<'a> {
                 length: r.u64()?,
                 place: r.u64()?,
             },
-            6 => Request::Read { file: r.u32()?, offset: r.u64()?, length: r.u64()?, leased: r.flag()? },
+            6 => Request::Read {
+                file: r.u32()?,
+                offset: r.u64()?,
+                length: r.u64()?,
+                leased: r.flag()?,
+                in_order: r.flag()?,
+            },
             7 => Request::Write { file: r.u32()?, offset: r.u64()?, length: r.u64()?, extends: r.flag()? },
             8 => Request::WriteDone { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
             9 => Request::Truncate { file: r.u32()?, size: r.u64()? },

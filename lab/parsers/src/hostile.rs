@@ -117,7 +117,7 @@ impl World<'_> {
             0 => Request::Close { file },
             1 => Request::Slab { file, offset, length },
             2 => Request::Commit { file, data_file: self.source.below(4), offset, length, place: self.source.number() },
-            3 => Request::Read { file, offset, length, leased: self.source.flag() },
+            3 => Request::Read { file, offset, length, leased: self.source.flag(), in_order: self.source.flag() },
             4 => Request::Write { file, offset, length, extends: self.source.flag() },
             5 => Request::WriteDone { file, offset, length },
             6 => Request::Truncate { file, size: offset },

@@ -147,7 +147,7 @@ fn a_data_file_whose_sync_failed_is_used_no_more_and_what_it_lost_is_named_until
     write(&mut w, 0, A, true);
     let lost = w.agents[0].overlay.files[&0].map.at(0).expect("it is mapped");
     failed_barrier(&mut w, NotSynced { data_files: vec![lost.data_file], ..NotSynced::default() });
-    let read = Request::Read { file: 0, offset: A.offset, length: A.length, leased: false };
+    let read = Request::Read { file: 0, offset: A.offset, length: A.length, leased: false, in_order: false };
     assert!(matches!(answer(&mut w, &read), Some(Answer::Error { errno: 5, .. })));
     assert!(matches!(answer(&mut w, &Request::Sync { file: 0 }), Some(Answer::Error { errno: 5, .. })));
     other(&mut w, 2, Kind::Read, durable);
@@ -198,7 +198,7 @@ fn a_fetch_that_waits_to_be_published_in_a_data_file_whose_sync_failed_is_not() 
 
 #[test]
 fn what_a_barrier_could_not_try_to_sync_is_lost_only_if_a_later_one_fails_at_it() {
-    let read = Request::Read { file: 0, offset: A.offset, length: A.length, leased: false };
+    let read = Request::Read { file: 0, offset: A.offset, length: A.length, leased: false, in_order: false };
     for fails in [false, true] {
         let mut w = world();
         write(&mut w, 0, A, true);

@@ -26,8 +26,8 @@ pub(crate) struct Mapping {
     /// Where the search for the next extent to evict goes on: file, offset.
     hand: (u32, u64),
     evicted: Evicted,
-    /// Where the last use of flash by each thread ended: file, offset.
-    last_uses: BTreeMap<u32, (u32, u64)>,
+    /// Where the last commit of each thread ended: file, offset.
+    last_commits: BTreeMap<u32, (u32, u64)>,
 }
 
 /// The extent's bytes if that stamp keeps it.
@@ -117,15 +117,15 @@ impl Mapping {
         Stamp { folds: self.recency.folds(), ..Stamp::default() }
     }
 
-    /// How a use of flash by a thread follows its last one, which it becomes.
-    pub(crate) fn access(&mut self, slot: u32, file: u32, range: Range) -> Access {
-        let before = self.last_uses.insert(slot, (file, range.end()));
-        if before == Some((file, range.offset)) { Access::Sequential } else { Access::Random }
+    /// How a commit of a thread follows its last one, which it becomes.
+    pub(crate) fn access_of_commit(&mut self, slot: u32, file: u32, range: Range) -> Access {
+        let before = self.last_commits.insert(slot, (file, range.end()));
+        Access::of(before == Some((file, range.offset)))
     }
 
     /// Another thread has the slot.
-    pub(crate) fn forget_use(&mut self, slot: u32) {
-        self.last_uses.remove(&slot);
+    pub(crate) fn forget_commit(&mut self, slot: u32) {
+        self.last_commits.remove(&slot);
     }
 
     /// The clean extent to evict next, one of those least recently used; `oldest` finds the first one in a file from
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn a_use_is_sequential_where_the_threads_last_one_ended() {
+    fn a_commit_is_sequential_where_the_threads_last_one_ended() {
         let mut mapping = Mapping::default();
-        assert_eq!(mapping.access(0, 1, Range::new(0, 10)), Access::Random);
-        assert_eq!(mapping.access(0, 1, Range::new(10, 10)), Access::Sequential);
-        assert_eq!(mapping.access(1, 1, Range::new(20, 10)), Access::Random, "it is another thread's");
-        assert_eq!(mapping.access(0, 2, Range::new(20, 10)), Access::Random, "it is another file");
-        mapping.forget_use(0);
-        assert_eq!(mapping.access(0, 2, Range::new(30, 10)), Access::Random);
+        assert_eq!(mapping.access_of_commit(0, 1, Range::new(0, 10)), Access::Random);
+        assert_eq!(mapping.access_of_commit(0, 1, Range::new(10, 10)), Access::Sequential);
+        assert_eq!(mapping.access_of_commit(1, 1, Range::new(20, 10)), Access::Random, "it is another thread's");
+        assert_eq!(mapping.access_of_commit(0, 2, Range::new(20, 10)), Access::Random, "it is another file");
+        mapping.forget_commit(0);
+        assert_eq!(mapping.access_of_commit(0, 2, Range::new(30, 10)), Access::Random);
     }
 }

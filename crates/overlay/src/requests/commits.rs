@@ -131,7 +131,7 @@ impl Overlay {
         self.mapping.evicted().forget(file, range);
         self.carve(file, range, Dropped::Overwritten);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
-        let access = self.mapping.access(slot, file, range);
+        let access = self.mapping.access_of_commit(slot, file, range);
         self.map_in(shared, file, Mapped { range, data_file, place, dirty: true, stamp, benefit }, access);
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.outbox.counters.absorbed_requests_total += 1;

@@ -11,12 +11,24 @@
 use crate::extent_map::Mapped;
 use crate::output::Answer;
 use crate::overlay::Overlay;
+use crate::recency::Access;
 use headstart_protocol::lease::Place;
 use headstart_protocol::shared::{PIECES_MAX, Shared};
 use headstart_units::request::Range;
 
+/// A thread's read, as it asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) file: u32,
+    pub(crate) range: Range,
+    /// Whether what lies in the slow file is read under a lease.
+    pub(crate) leased: bool,
+    pub(crate) access: Access,
+}
+
 impl Overlay {
-    pub(crate) fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range, leased: bool) -> Answer {
+    pub(crate) fn read(&mut self, shared: Shared<'_>, slot: u32, reading: Reading) -> Answer {
+        let Reading { file, range, leased, access } = reading;
         if leased {
             // Nothing is committed under a lease on the slow file.
             self.close_granules(shared, file, range);
@@ -56,7 +68,6 @@ impl Overlay {
         }));
         self.leases.note_flash_read(slot);
         self.note_read(file, Range::between(range.offset, next));
-        let access = self.mapping.access(slot, file, range);
         for mapped in &pieces {
             self.touch(file, mapped, access);
         }

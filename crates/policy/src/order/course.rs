@@ -32,7 +32,13 @@ impl Distance {
         self.ahead == AHEAD_MAX && !self.is_first
     }
 
-    /// The same, or the first, which may begin such a sequence.
+    /// Whether it begins where the last one ended.
+    #[inline]
+    pub fn is_sequential(self) -> bool {
+        self.bytes == 0 && !self.is_first
+    }
+
+    /// Whether the process goes through the file, or may begin to.
     #[inline]
     pub(crate) fn goes_on_or_begins(self) -> bool {
         self.goes_on() || self.is_first

@@ -56,12 +56,12 @@ impl ListedPart {
     }
 
     /// Looks whether what was read counts: so many bytes, and whether the read ends with them.
-    pub(super) fn judge(&self, thread: &impl Thread, goes_on: bool) -> Option<(u64, bool)> {
+    pub(super) fn judge(&self, thread: &impl Thread, in_order: bool) -> Option<(u64, bool)> {
         let shared = thread.shared();
         if !shared.is_still_listed(self.listed) {
             return None;
         }
-        shared.use_listing(self.listed, goes_on);
+        shared.use_listing(self.listed, Range::new(self.range.offset, self.read), in_order);
         Some((self.read, self.is_last))
     }
 }

@@ -330,7 +330,8 @@ impl Read {
         self.generation = thread.shared().generation_of(self.file, rest);
         self.stage = Stage::Asked;
         let (Range { offset, length }, leased) = (rest, self.wants_lease());
-        Step::Ask(Message::Read { file: self.file, offset, length, leased })
+        let in_order = self.request.distance.is_sequential();
+        Step::Ask(Message::Read { file: self.file, offset, length, leased, in_order })
     }
 
     fn on_listed(&mut self, thread: &impl Thread, moved: Moved, mut part: ListedPart) -> Step {
@@ -340,8 +341,8 @@ impl Read {
     }
 
     fn judge_listed(&mut self, thread: &impl Thread, part: ListedPart) -> Step {
-        let goes_on = self.request.distance.goes_on();
-        let Some((bytes, is_last)) = part.judge(thread, goes_on) else { return self.ask_instead(thread) };
+        let in_order = self.request.distance.is_sequential();
+        let Some((bytes, is_last)) = part.judge(thread, in_order) else { return self.ask_instead(thread) };
         thread.slot().count(Counter::ListedReads, 1);
         self.take_flash(thread, bytes);
         if is_last { self.finish(thread) } else { self.go_on(thread) }

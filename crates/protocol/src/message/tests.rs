@@ -12,7 +12,7 @@ fn requests() -> Vec<Request<'static>> {
         Request::Close { file: 7 },
         Request::Slab { file: 7, offset: 1, length: 2 },
         Request::Commit { file: 7, data_file: 8, offset: 9, length: 10, place: 11 },
-        Request::Read { file: 7, offset: 1, length: u64::MAX, leased: true },
+        Request::Read { file: 7, offset: 1, length: u64::MAX, leased: true, in_order: true },
         Request::Write { file: 7, offset: 1, length: 2, extends: false },
         Request::WriteDone { file: 7, offset: 1, length: 2 },
         Request::Truncate { file: 7, size: 3 },

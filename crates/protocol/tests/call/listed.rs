@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
+use headstart_policy::client::Request;
+use headstart_policy::order::Distance;
 use headstart_protocol::call::{Answer, Call, Failure, FlashFault, Moved, Step, Thread};
 use headstart_protocol::counters::RequestCounters;
 use headstart_protocol::lease::Place;
@@ -15,6 +17,8 @@ use headstart_units::request::{Direction, Range};
 use super::world::{BLOCK, FILE, Limited, Rank, request};
 
 const LENGTH: u64 = BLOCK.length;
+/// What counts as used of [`BLOCK`].
+const USE_BLOCK: Range = Range { offset: 0, length: 32 << 10 };
 
 /// A file whose first two granules have bits.
 fn memory() -> Memory {
@@ -44,7 +48,7 @@ fn at(offset: u64, length: u64, place: u64) -> Step {
 }
 
 fn ask(offset: u64, length: u64) -> Step {
-    Step::Ask(Message::Read { file: FILE, offset, length, leased: false })
+    Step::Ask(Message::Read { file: FILE, offset, length, leased: false, in_order: false })
 }
 
 fn begin(thread: &impl Thread, range: Range) -> (Call, Step) {
@@ -78,7 +82,30 @@ fn a_read_by_a_listing_asks_nobody_and_counts_once_it_has_looked_again() {
     let counted = counted(&memory);
     assert_eq!((counted.listed_reads_total, counted.listed_reads_in_vain_total), (1, 0));
     assert_eq!((counted.flash_read_requests_total, counted.flash_read_bytes_total), (1, LENGTH));
-    assert_eq!(memory.view().take_uses(index), (0, 1), "the agent hears of it");
+    assert!(memory.view().take_uses(index).ranges(0).eq([(USE_BLOCK, false)]), "the agent hears of it");
+}
+
+#[test]
+fn the_agent_hears_whether_a_read_is_in_order_with_and_without_a_question() {
+    for is_first in [false, true] {
+        let memory = memory();
+        let rank = rank(&memory);
+        let in_order = !is_first;
+        let distance = Distance { bytes: 0, is_first, ..Distance::default() };
+        let sequential = Request { distance, ..request(Direction::Read, BLOCK) };
+        let begin = || {
+            let (mut call, _) = Call::read(FILE, sequential);
+            let step = call.look(&rank);
+            (call, step)
+        };
+        let (_, step) = begin();
+        assert_eq!(step, Step::Ask(Message::Read { file: FILE, offset: 0, length: LENGTH, leased: false, in_order }));
+        memory.slots[0].free();
+        let index = list(&memory, 0, &[(0, LENGTH, 8192)]);
+        let (mut call, _) = begin();
+        assert_eq!((call.on_moved(&rank, Moved::Bytes(LENGTH)), call.look(&rank)), (Step::Look, Step::Done));
+        assert!(memory.view().take_uses(index).ranges(0).eq([(USE_BLOCK, in_order)]));
+    }
 }
 
 #[test]
@@ -110,7 +137,7 @@ fn a_read_by_a_listing_that_changed_meanwhile_is_asked_for_and_tries_no_other() 
             assert_eq!(call.on_moved(&rank, Moved::Bytes(100)), ask(100, LENGTH - 100));
             let counted = counted(&memory);
             assert_eq!((counted.listed_reads_total, counted.listed_reads_in_vain_total), (0, 1));
-            assert_eq!(memory.view().take_uses(0), (0, 0));
+            assert!(memory.view().take_uses(0).is_empty());
         }
     }
 }

@@ -16,7 +16,8 @@ use headstart_units::request::{Direction, Range};
 use super::world::{BLOCK, FILE, Limited, Rank, request};
 
 const LENGTH: u64 = BLOCK.length;
-const ASK_READ: Step = Step::Ask(Message::Read { file: FILE, offset: 0, length: LENGTH, leased: false });
+const ASK_READ: Step =
+    Step::Ask(Message::Read { file: FILE, offset: 0, length: LENGTH, leased: false, in_order: false });
 const ASK_SLAB: Step = Step::Ask(Message::Slab { file: FILE, offset: 0, length: LENGTH });
 const ASK_WRITE: Step = Step::Ask(Message::Write { file: FILE, offset: 0, length: LENGTH, extends: false });
 const WRITE_DONE: Step = Step::Ask(Message::WriteDone { file: FILE, offset: 0, length: LENGTH });
@@ -110,7 +111,7 @@ fn a_read_that_the_agent_sends_to_the_slow_file_counts_by_the_generation_from_be
 fn a_read_that_was_in_vain_three_times_asks_for_a_lease_and_holds_it_to_the_last_byte() {
     let memory = memory();
     let (rank, slot) = (rank(&memory, false), &memory.slots[0]);
-    let ask = |leased| Step::Ask(Message::Read { file: FILE, offset: 0, length: LENGTH, leased });
+    let ask = |leased| Step::Ask(Message::Read { file: FILE, offset: 0, length: LENGTH, leased, in_order: false });
     let mut call = bare_read(&rank);
     for leased in [false, false, true] {
         memory.view().raise_generation(FILE, BLOCK);
@@ -124,7 +125,7 @@ fn a_read_that_was_in_vain_three_times_asks_for_a_lease_and_holds_it_to_the_last
     }
     memory.view().raise_generation(FILE, BLOCK);
     assert!(slot.holds_slow_read());
-    let rest = Message::Read { file: FILE, offset: 1024, length: LENGTH - 1024, leased: true };
+    let rest = Message::Read { file: FILE, offset: 1024, length: LENGTH - 1024, leased: true, in_order: false };
     assert_eq!(call.on_moved(&rank, Moved::Bytes(1024)), Step::Ask(rest), "under a lease nothing is looked at again");
     assert!(!slot.holds_slow_read());
     slot.grant_slow_read(Range::new(1024, LENGTH - 1024));
@@ -192,7 +193,13 @@ fn a_read_of_set_bits_holds_a_lease_on_flash_from_the_answer_to_its_last_byte() 
     assert_eq!(call.on_answer(&rank, Answer::Flash(2048)), Ok(piece(0, 8192)));
     assert_eq!((call.on_moved(&rank, Moved::Bytes(1024)), leased()), (piece(1024, 0), true));
     let rest = Range::new(2048, 2048);
-    let ask = Step::Ask(Message::Read { file: FILE, offset: rest.offset, length: rest.length, leased: false });
+    let ask = Step::Ask(Message::Read {
+        file: FILE,
+        offset: rest.offset,
+        length: rest.length,
+        leased: false,
+        in_order: false,
+    });
     assert_eq!((call.on_moved(&rank, Moved::Bytes(1024)), leased()), (ask, false));
     assert_eq!(call.on_answer(&rank, Answer::Disk(rest.length)), Ok(Step::Slow(rest)));
     assert_eq!(call.on_moved(&rank, Moved::Bytes(rest.length)), Step::Look);

@@ -62,7 +62,7 @@ fn beside_a_program_at_the_disks_one_critical_read_is_fetched_at_a_time() {
 #[test]
 fn a_hint_is_heard_of_though_a_request_came_first_that_took_its_mark() {
     let mut w = world_with_hints(FetchTurn::Soon);
-    w.request(0, &Request::Read { file: 0, offset: 31 * 4096, length: 4096, leased: false });
+    w.request(0, &Request::Read { file: 0, offset: 31 * 4096, length: 4096, leased: false, in_order: false });
     assert!(matches!(w.ranks[0].answer.take(), Some(Answer::Disk { .. })));
     w.ranks[0].pending = None;
     assert!(w.agents[0].memory.marks.words.iter().all(|word| word.load(Ordering::Relaxed) == 0));

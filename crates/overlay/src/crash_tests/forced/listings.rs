@@ -177,7 +177,7 @@ fn what_is_pushed_between_two_reads_keeps_a_granule_open_and_unlisted() {
 /// The agent takes a read of thread `rank` in, whose answer is not sent.
 fn take_in_read(w: &mut World, rank: u32) {
     let envelope = Envelope { slot: rank, seq: 1000 };
-    let request = Request::Read { file: 0, offset: A.offset, length: A.length, leased: false };
+    let request = Request::Read { file: 0, offset: A.offset, length: A.length, leased: false, in_order: false };
     w.agents[0].overlay.take_in(w.agents[0].memory.view(), 1, envelope, &request);
 }
 
@@ -272,22 +272,31 @@ fn an_agent_that_ends_leaves_no_listing() {
     assert!(!is_listed(&w, A));
 }
 
+/// When the extent of an offset was last used.
+fn stamp(w: &World, offset: u64) -> Stamp {
+    w.agents[0].overlay.files[&0].map.at(offset).expect("it is mapped").stamp
+}
+
 #[test]
-fn what_is_read_by_a_listing_counts_as_used() {
-    let mut w = listed();
-    let stamp = |w: &World| w.agents[0].overlay.files[&0].map.at(0).expect("it is mapped").stamp;
+fn what_is_read_by_a_listing_counts_as_used_and_what_lies_beside_it_does_not() {
+    const BESIDE: u64 = 15 * 4096;
+    let mut w = absorbed();
+    write(&mut w, 0, Range::new(BESIDE, 4096), true);
+    read_twice(&mut w, A);
     // Others are used meanwhile.
     for page in 1..200 {
         write(&mut w, 0, Range::new(GRANULE_BYTES + page % 16 * 4096, 4096), true);
     }
     w.poll();
-    let before = stamp(&w);
+    let before = [0, BESIDE].map(|offset| stamp(&w, offset));
     half_read(&mut w, 3);
     while w.ranks[3].is_busy() {
         ranks::step(&mut w, 3, false);
     }
-    assert_eq!((stamp(&w), w.listed), (before, 1), "nobody told the agent");
+    assert_eq!((stamp(&w, 0), w.listed), (before[0], 1), "nobody told the agent");
     w.poll();
-    assert!(stamp(&w).generation > before.at(stamp(&w).folds).generation);
+    let after = stamp(&w, 0);
+    assert!(after.generation > before[0].at(after.folds).generation);
+    assert_eq!(stamp(&w, BESIDE), before[1]);
     no_violation(&w);
 }

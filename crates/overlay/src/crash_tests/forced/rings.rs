@@ -456,7 +456,7 @@ fn no_granule_is_opened_while_a_truncation_of_the_file_waits() {
 /// Somebody has a lease in the granule, or waits for one, or a fetch is under way there: not where A is.
 /// A rank that starves reads the slow file under a lease, and does not come to an end.
 fn lease_on_the_disk(w: &mut World, rank: usize, Range { offset, length }: Range) {
-    w.request(rank, &Request::Read { file: 0, offset, length, leased: true });
+    w.request(rank, &Request::Read { file: 0, offset, length, leased: true, in_order: false });
     assert!(matches!(w.ranks[rank].answer.take(), Some(Answer::Disk { .. })));
     assert!(w.slot(rank).holds_slow_read());
 }

@@ -61,7 +61,7 @@ fn a_direct_write_under_a_read_of_the_disks_makes_it_read_again() {
 #[test]
 fn a_read_that_asks_for_a_lease_gets_clean_bytes_from_flash() {
     let mut w = clean_and_sooner();
-    let read = |leased| Request::Read { file: 0, offset: A.offset, length: A.length, leased };
+    let read = |leased| Request::Read { file: 0, offset: A.offset, length: A.length, leased, in_order: false };
     for (leased, expected) in [(false, Answer::Sooner { length: 4096 }), (true, Answer::Flash { length: 4096 })] {
         w.request(2, &read(leased));
         assert_eq!(w.ranks[2].answer.take(), Some(expected), "nothing would tell it of a write beneath them");

@@ -56,7 +56,7 @@ pub(super) fn serve(
             assert_eq!(place % 4096, offset % 4096, "places keep the offset modulo 4096");
             return asked.commit(file, Range::new(offset, length), place);
         }
-        Request::Read { file, offset, length, leased } => asked.read(file, Range::new(offset, length), leased),
+        Request::Read { file, offset, length, leased, .. } => asked.read(file, Range::new(offset, length), leased),
         Request::Write { file, offset, length, .. } => return asked.write(file, Range::new(offset, length)),
         Request::WriteDone { file, offset, length } => asked.dropped(file, Range::new(offset, length), None),
         Request::Truncate { file, size } => asked.lease(LEASE_DIRECT_WRITE, file, Range::between(size, u64::MAX)),
