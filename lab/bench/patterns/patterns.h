@@ -77,7 +77,7 @@ enum { HISTOGRAM_SUB_BITS = 6, HISTOGRAM_BUCKETS = (64 - HISTOGRAM_SUB_BITS + 1)
 
 struct measurement {
     uint64_t bytes, requests, errors;
-    uint64_t start_ns, end_ns; /* before open, after close */
+    uint64_t start_ns, end_ns; /* before open, after close; by the wall clock */
     uint64_t loop_ns;          /* the request loop of this rank */
     uint64_t call_ns;          /* sum over the data calls of this rank */
     uint64_t windows[WINDOW_COUNT_MAX]; /* requests that began in each */

@@ -2,8 +2,8 @@
  * One timed pass: open, the request loop, sync, close. Filling and checking of buffers lie between the timed calls,
  * so they count in the seconds of the phase and not in the latencies.
  *
- * Times come from CLOCK_MONOTONIC, which all processes of one node share; MPI_Wtime may count from the start of each
- * process. Ranks on several nodes would need another clock.
+ * How long something took is a difference of CLOCK_MONOTONIC; when a phase began is told by the wall clock, the only
+ * one that nodes share, as well as they keep it. MPI_Wtime may count from the start of each process.
  */
 #include "patterns.h"
 
@@ -29,10 +29,14 @@ struct access {
     int progress_percent;     /* last printed */
 };
 
-uint64_t now_ns(void) {
+static uint64_t clock_ns(clockid_t clock) {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clock, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+uint64_t now_ns(void) {
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 void *allocate(uint64_t count, uint64_t element_bytes) {
@@ -338,7 +342,8 @@ static void timed_part(struct access *access) {
     }
     MPI_Barrier(access->run->communicator);
 
-    measurement->start_ns = now_ns();
+    uint64_t start_ns = now_ns();
+    measurement->start_ns = clock_ns(CLOCK_REALTIME);
     open_file(access, access->phase->writes, access->communicator);
     if (plan->figures.regions_per_request > 1) {
         set_view(access);
@@ -361,7 +366,7 @@ static void timed_part(struct access *access) {
         MPI_Barrier(access->run->communicator);
     }
     require(access, MPI_File_close(&access->file), "close", 0);
-    measurement->end_ns = stopped_ns ? stopped_ns : now_ns();
+    measurement->end_ns = measurement->start_ns + (stopped_ns ? stopped_ns : now_ns()) - start_ns;
     MPI_Barrier(access->run->communicator);
 }
 
