@@ -6,6 +6,7 @@
 #
 # WORK is an empty directory that may hold what the servers store. Exit status: the command's; 77 if something is missing.
 set -eu
+here=$(dirname "$(realpath "$0")")
 work=$1
 shift
 
@@ -27,21 +28,7 @@ fi
 address=10.9.0.1
 ip link set lo up
 ip address add $address/24 dev lo
-
-mkdir -p "$work/master" "$work/mount"
-cp /var/lib/mfs/metadata.mfs.empty "$work/master/metadata.mfs" 2>/dev/null || printf 'MFSM NEW' >"$work/master/metadata.mfs"
-echo '* / rw,alldirs,admin,maproot=0:0' >"$work/master/exports.cfg"
-: >"$work/master/topology.cfg"
-cat >"$work/master/mfsmaster.cfg" <<END
-WORKING_USER = $(id -un)
-WORKING_GROUP = $(id -gn)
-DATA_PATH = $work/master
-EXPORTS_FILENAME = $work/master/exports.cfg
-TOPOLOGY_FILENAME = $work/master/topology.cfg
-MATOML_LISTEN_HOST = $address
-MATOCS_LISTEN_HOST = $address
-MATOCL_LISTEN_HOST = $address
-END
+mkdir -p "$work/mount"
 
 stop() {
     cd /
@@ -54,47 +41,14 @@ stop() {
 trap stop EXIT
 trap 'exit 143' TERM INT
 
-mfsmaster -c "$work/master/mfsmaster.cfg" start >"$work/log" 2>&1
-for number in 1 2 3 4; do
-    label=$([ $number -le 2 ] && echo H || echo S)
-    mkdir -p "$work/chunk$number/store"
-    echo "$work/chunk$number/store" >"$work/chunk$number/hdd.cfg"
-    cat >"$work/chunk$number/mfschunkserver.cfg" <<END
-WORKING_USER = $(id -un)
-WORKING_GROUP = $(id -gn)
-DATA_PATH = $work/chunk$number
-HDD_CONF_FILENAME = $work/chunk$number/hdd.cfg
-HDD_LEAVE_SPACE_DEFAULT = 64MiB
-MASTER_HOST = $address
-BIND_HOST = $address
-CSSERV_LISTEN_HOST = $address
-CSSERV_LISTEN_PORT = $((9500 + number))
-LABELS = $label
-END
-    mfschunkserver -c "$work/chunk$number/mfschunkserver.cfg" start >>"$work/log" 2>&1
-done
-
+"$here/moosefs-servers.sh" "$work" $address >"$work/log" 2>&1
 tries=0
 until mfsmount "$work/mount" -H $address -o nosuid >>"$work/log" 2>&1; do
     tries=$((tries + 1))
     [ $tries -lt 50 ] || { cat "$work/log" >&2; exit 1; }
     sleep 0.2
 done
-cd "$work/mount"
-mfsscadmin create H disks >>"$work/log" 2>&1
-mfsscadmin create S flash >>"$work/log" 2>&1
-mkdir slow fast
-mfssetsclass disks slow >>"$work/log" 2>&1
-mfssetsclass flash fast >>"$work/log" 2>&1
-# The servers take a moment until they have told the master of their space.
-tries=0
-until dd if=/dev/zero of=slow/probe bs=64k count=1 2>/dev/null && dd if=/dev/zero of=fast/probe bs=64k count=1 2>/dev/null; do
-    tries=$((tries + 1))
-    [ $tries -lt 100 ] || { cat "$work/log" >&2; exit 1; }
-    sleep 0.2
-done
-rm slow/probe fast/probe
-cd /
+"$here/moosefs-classes.sh" "$work/mount" >>"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 
 status=0
 SLOW=$work/mount/slow FAST=$work/mount/fast "$@" || status=$?
