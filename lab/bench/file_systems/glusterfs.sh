@@ -6,6 +6,7 @@
 #
 # WORK is an empty directory that may hold what the servers store. Exit status: the command's; 77 if something is missing.
 set -eu
+here=$(dirname "$(realpath "$0")")
 work=$1
 shift
 
@@ -36,57 +37,9 @@ stop() {
 trap stop EXIT
 trap 'exit 143' TERM INT
 
-# One server process a volume with two bricks; POSIX extended attributes must work where they lie.
-port=24100
+"$here/glusterfs-servers.sh" "$work" 127.0.0.1
 for volume in slow fast; do
-    port=$((port + 1))
-    mkdir -p "$work/$volume" "$work/$volume.1" "$work/$volume.2"
-    for brick in 1 2; do
-        cat <<END
-volume $volume-posix-$brick
-    type storage/posix
-    option directory $work/$volume.$brick
-end-volume
-volume $volume-locks-$brick
-    type features/locks
-    subvolumes $volume-posix-$brick
-end-volume
-volume $volume-brick-$brick
-    type performance/io-threads
-    subvolumes $volume-locks-$brick
-end-volume
-END
-    done >"$work/$volume-server.vol"
-    cat >>"$work/$volume-server.vol" <<END
-volume $volume-server
-    type protocol/server
-    option transport-type tcp
-    option transport.socket.listen-port $port
-    option transport.socket.bind-address 127.0.0.1
-    option auth.addr.$volume-brick-1.allow *
-    option auth.addr.$volume-brick-2.allow *
-    subvolumes $volume-brick-1 $volume-brick-2
-end-volume
-END
-    for brick in 1 2; do
-        cat <<END
-volume $volume-client-$brick
-    type protocol/client
-    option transport-type tcp
-    option remote-host 127.0.0.1
-    option transport.socket.remote-port $port
-    option remote-port $port
-    option remote-subvolume $volume-brick-$brick
-end-volume
-END
-    done >"$work/$volume-client.vol"
-    cat >>"$work/$volume-client.vol" <<END
-volume $volume-distribute
-    type cluster/distribute
-    subvolumes $volume-client-1 $volume-client-2
-end-volume
-END
-    glusterfsd -f "$work/$volume-server.vol" -p "$work/$volume-server.pid" -l "$work/$volume-server.log"
+    mkdir -p "$work/$volume"
     glusterfs -f "$work/$volume-client.vol" -p "$work/$volume-client.pid" -l "$work/$volume-client.log" "$work/$volume"
 done
 for volume in slow fast; do
