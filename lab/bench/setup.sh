@@ -16,6 +16,7 @@ demo | the demo itself | python3
 test | programs that run under Headstart unmodified (docs/reference/programs.md) | bzip2 fio git openssl perl python3-venv rsync sqlite3 xz-utils
 test | Fortran, HDF5 and MPI programs that run under Headstart | gfortran hdf5-tools libhdf5-mpich-dev libhdf5-openmpi-dev libmpich-dev mpich python3-h5py python3-mpi4py python3-numpy
 test | real parallel file systems as slow directories | glusterfs-server iproute2 moosefs-chunkserver moosefs-client moosefs-master
+test | clusters out of namespaces, and what their nodes can agree by (lab/nodes) | etcd-client etcd-server iproute2 util-linux
 test | clients and servers of network block devices for volumes | libnbd-bin nbdkit nbdkit-plugin-dev qemu-utils
 test | file systems and partition tables that the guard of volumes must know | btrfs-progs e2fsprogs fdisk gdisk lvm2 util-linux xfsprogs
 test | a browser that shows the page of 'headstart advise' | chromium
@@ -90,5 +91,13 @@ if [ -x build/python/bin/python3 ] && ! build/python/bin/python3 -c 'import dars
     echo "setup: adding darshan to build/python, which reads Darshan's logs" >&2
     if ! build/python/bin/pip install -q --disable-pip-version-check darshan; then
         echo "setup: no darshan from PyPI; its tests are skipped" >&2
+    fi
+fi
+
+# An MPICH that ends across nodes: Debian 12's 4.0.2 hangs in MPI_Finalize there when one rank comes later (mended in 4.2).
+if [ -x build/python/bin/python3 ] && [ ! -x build/python/bin/mpicc ]; then
+    echo "setup: adding MPICH to build/python, for programs on several nodes (lab/nodes)" >&2
+    if ! build/python/bin/pip install -q --disable-pip-version-check mpich; then
+        echo "setup: no MPICH from PyPI; its tests on several nodes are skipped" >&2
     fi
 fi
