@@ -4,6 +4,7 @@
 // The name of a check says what it checks.
 #![allow(missing_docs)]
 
+pub mod frames;
 pub mod hostile;
 pub mod journal;
 pub mod packets;

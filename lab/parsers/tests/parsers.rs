@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headstart_parsers::seeded::cases;
-use headstart_parsers::{hostile, journal, packets, traces, volumes};
+use headstart_parsers::{frames, hostile, journal, packets, traces, volumes};
 
 #[test]
 fn a_packet_of_any_bytes_is_a_request_that_comes_back_or_none() {
@@ -57,6 +57,20 @@ fn a_block_of_any_bytes_is_a_superblock_a_record_an_extent_or_none() {
 #[test]
 fn a_slice_of_flash_that_says_anything_is_served_or_refused() {
     cases(3_000, 300, volumes::slices);
+}
+
+#[test]
+fn bytes_of_another_agent_are_the_same_frames_however_they_are_cut() {
+    static FRAMES: AtomicU64 = AtomicU64::new(0);
+    cases(5_000, 200, |bytes| {
+        FRAMES.fetch_add(frames::frames(bytes) as u64, Ordering::Relaxed);
+    });
+    assert!(std::env::var_os("SEED").is_some() || FRAMES.load(Ordering::Relaxed) > 10_000, "few are frames at all");
+}
+
+#[test]
+fn a_caller_of_any_bytes_is_a_member_or_refused() {
+    cases(20_000, 60, frames::hello);
 }
 
 #[test]
