@@ -1,0 +1,22 @@
+//! What makes nodes members of one cluster: the register that holds their view, the locks that say who is there, and
+//! the probe that says whether two nodes may share a directory at all.
+//!
+//! The view's contents and every decision on them are the crate `cluster`'s: here they are opaque bytes. This crate
+//! makes calls on files, sockets and clocks.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`register`] | what a register is: linearizable reads, swaps by version |
+//! | [`file_register`] | the register in a directory that the nodes share |
+//! | [`service`] | the thread that makes a register's calls for an event loop |
+
+mod envelope;
+pub mod error;
+pub mod file_register;
+pub mod register;
+pub mod service;
+
+pub use error::{Error, Result};
+pub use file_register::FileRegister;
+pub use register::{Register, Swap, VALUE_BYTES_MAX, Value, Version, now_ns};
+pub use service::{Answer, Service};
