@@ -9,14 +9,22 @@
 //! | [`register`] | what a register is: linearizable reads, swaps by version |
 //! | [`file_register`] | the register in a directory that the nodes share |
 //! | [`service`] | the thread that makes a register's calls for an event loop |
+//! | [`presence`] | the locks of one member, and how others see them |
+//! | [`holder`] | the process that keeps a node's lock while agents come and go |
 
 mod envelope;
 pub mod error;
 pub mod file_register;
+pub mod holder;
+mod lock;
+mod packets;
+pub mod presence;
 pub mod register;
 pub mod service;
 
 pub use error::{Error, Result};
 pub use file_register::FileRegister;
+pub use holder::Holder;
+pub use presence::{LockState, Observed, Places, Presence};
 pub use register::{Register, Swap, VALUE_BYTES_MAX, Value, Version, now_ns};
 pub use service::{Answer, Service};
