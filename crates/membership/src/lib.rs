@@ -11,6 +11,7 @@
 //! | [`service`] | the thread that makes a register's calls for an event loop |
 //! | [`presence`] | the locks of one member, and how others see them |
 //! | [`holder`] | the process that keeps a node's lock while agents come and go |
+//! | [`probe`] | whether two nodes may share a directory |
 
 mod envelope;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod holder;
 mod lock;
 mod packets;
 pub mod presence;
+pub mod probe;
 pub mod register;
 pub mod service;
 

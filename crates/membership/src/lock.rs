@@ -22,6 +22,12 @@ pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
+/// Gives the description's lock up.
+pub(crate) fn unlock(file: &File) -> io::Result<()> {
+    fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK)))?;
+    Ok(())
+}
+
 /// Whether another description has a lock on the file.
 pub(crate) fn is_held(file: &File) -> io::Result<bool> {
     let mut found = whole_file(libc::F_WRLCK);
@@ -45,5 +51,7 @@ mod tests {
         assert!(is_held(&second).unwrap(), "the copy is the same description");
         drop(copy);
         assert!(!is_held(&second).unwrap() && try_lock(&second).unwrap());
+        unlock(&second).unwrap();
+        assert!(!is_held(&open()).unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! The register and the locks between real processes.
+//! The register, the locks and the probe between real processes.
 
 #[path = "membership/history.rs"]
 mod history;
@@ -6,5 +6,7 @@ mod history;
 mod holders;
 #[path = "membership/kills.rs"]
 mod kills;
+#[path = "membership/probes.rs"]
+mod probes;
 #[path = "membership/roles.rs"]
 mod roles;
