@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`register`] | what a register is: linearizable reads, swaps by version |
 //! | [`file_register`] | the register in a directory that the nodes share |
+//! | [`etcd_register`] | the register in etcd |
 //! | [`service`] | the thread that makes a register's calls for an event loop |
 //! | [`presence`] | the locks of one member, and how others see them |
 //! | [`holder`] | the process that keeps a node's lock while agents come and go |
@@ -15,6 +16,7 @@
 
 mod envelope;
 pub mod error;
+pub mod etcd_register;
 pub mod file_register;
 pub mod holder;
 mod lock;
@@ -25,6 +27,7 @@ pub mod register;
 pub mod service;
 
 pub use error::{Error, Result};
+pub use etcd_register::{EtcdRegister, EtcdSettings};
 pub use file_register::FileRegister;
 pub use holder::Holder;
 pub use presence::{LockState, Observed, Places, Presence};

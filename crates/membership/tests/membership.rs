@@ -1,5 +1,9 @@
-//! The register, the locks and the probe between real processes.
+//! The register, the locks and the probe between real processes; etcd where it is installed.
 
+#[path = "membership/etcd.rs"]
+mod etcd;
+#[path = "membership/etcd_servers.rs"]
+mod etcd_servers;
 #[path = "membership/history.rs"]
 mod history;
 #[path = "membership/holders.rs"]
