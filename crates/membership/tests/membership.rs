@@ -4,6 +4,8 @@
 mod etcd;
 #[path = "membership/etcd_servers.rs"]
 mod etcd_servers;
+#[path = "membership/file_systems.rs"]
+mod file_systems;
 #[path = "membership/history.rs"]
 mod history;
 #[path = "membership/holders.rs"]

@@ -146,27 +146,32 @@ fn mount_advice(file_system: &str) -> &'static str {
             "set tuneUseGlobalFileLocks = true and tuneFileCacheType = buffered in beegfs-client.conf on every node"
         }
         "nfs" | "nfs4" => "NFS keeps pages and names for seconds: use a parallel file system for this directory",
-        "fuse.mfs" | "fuse.moosefs" | "fuse.mfsmount" => {
-            "mount MooseFS with -o mfscachemode=DIRECT,mfsattrcacheto=0,mfsentrycacheto=0,mfsdirentrycacheto=0,\
-             mfsnegentrycacheto=0 on every node"
+        "moosefs" => {
+            "MooseFS keeps bytes at the nodes for a moment however it is mounted: use another file system for this \
+             directory"
         }
         "fuse.glusterfs" => {
-            "mount GlusterFS with direct-io-mode=enable,attribute-timeout=0,entry-timeout=0 and turn the volume's \
-             performance.quick-read, io-cache, read-ahead, stat-prefetch, write-behind and open-behind off"
+            "mount GlusterFS with direct-io-mode=enable,fopen-keep-cache=off,attribute-timeout=0,entry-timeout=0,\
+             negative-timeout=0 on every node, and turn performance.write-behind, quick-read, io-cache, read-ahead, \
+             stat-prefetch and open-behind off for the volume"
         }
         "ext4" | "xfs" | "btrfs" | "tmpfs" => "this is a node's own file system: name a directory that all nodes share",
         _ => "mount it without caches of pages, sizes and names, and with file locks between nodes, on every node",
     }
 }
 
-/// The type of the file system that `path` is in: of the last mount at its longest prefix.
+/// The type of the file system that `path` is in: of the last mount at its longest prefix. MooseFS calls itself no more
+/// than `fuse`, with its server behind `mfs#` as the source, of which the kernel escapes the last sign.
 fn file_system_of(mountinfo: &str, path: &Path) -> Option<String> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
         let at = unescape(mount.split(' ').nth(4)?);
-        path.starts_with(&at).then(|| (Path::new(&at).components().count(), kind.split(' ').next().unwrap_or("")))
+        let mut kind = kind.split(' ');
+        let (name, source) = (kind.next()?, kind.next().unwrap_or(""));
+        let name = if name.starts_with("fuse") && source.starts_with("mfs\\043") { "moosefs" } else { name };
+        path.starts_with(&at).then(|| (Path::new(&at).components().count(), name))
     });
-    mounts.max_by_key(|(depth, _)| *depth).map(|(_, kind)| kind.to_owned())
+    mounts.max_by_key(|(depth, _)| *depth).map(|(_, name)| name.to_owned())
 }
 
 /// Blanks and backslashes in mount points are written in octal.
@@ -182,7 +187,7 @@ mod tests {
 
     const MOUNTS: &str = "22 1 8:1 / / rw - ext4 /dev/a rw\n\
         30 22 0:40 / /scratch rw shared:1 - lustre mgs@tcp:/scratch rw,localflock\n\
-        31 22 0:41 / /scratch/my\\040flash rw - fuse.mfs mfs:9421 rw\n\
+        31 22 0:41 / /scratch/my\\040flash rw - fuse mfs\\043host:9421 rw\n\
         32 22 0:42 / /scratch rw - beegfs beegfs rw\n";
 
     #[test]
@@ -191,7 +196,7 @@ mod tests {
         assert_eq!(of("/home/me"), "ext4");
         assert_eq!(of("/scratch/dir"), "beegfs");
         assert_eq!(of("/scratchy"), "ext4");
-        assert_eq!(of("/scratch/my flash/x"), "fuse.mfs");
+        assert_eq!(of("/scratch/my flash/x"), "moosefs");
     }
 
     #[test]
@@ -205,8 +210,8 @@ mod tests {
         };
         let locks = finding("lustre", Problem::LocksUnseen).to_string();
         assert!(["/scratch/run", "n17", "-o flock", "etcd"].iter().all(|word| locks.contains(word)), "{locks}");
-        let bytes = finding("fuse.mfs", Problem::StaleBytes).to_string();
-        assert!(bytes.contains("mfscachemode=DIRECT") && bytes.contains("one node at a time"), "{bytes}");
+        let bytes = finding("fuse.glusterfs", Problem::StaleBytes).to_string();
+        assert!(bytes.contains("direct-io-mode=enable") && bytes.contains("one node at a time"), "{bytes}");
         assert!(!bytes.contains("etcd"), "etcd does not make caches coherent: {bytes}");
         let beegfs = finding("beegfs", Problem::NoLocks("ENOLCK".into())).to_string();
         assert!(beegfs.contains("tuneUseGlobalFileLocks") && beegfs.contains("ENOLCK"), "{beegfs}");

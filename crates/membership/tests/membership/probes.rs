@@ -13,7 +13,8 @@ use crate::roles::{Process, command, role, told};
 
 const TWO_PROCESSES: &str = "probes::two_nodes_over_one_directory_find_nothing_and_leave_nothing_behind";
 
-fn places(node: &Path) -> Places {
+/// The directories at a node.
+pub fn places(node: &Path) -> Places {
     std::fs::create_dir_all(node.join("fast/.headstart")).unwrap();
     std::fs::create_dir_all(node.join("slow")).unwrap();
     Places::make(&node.join("fast"), &node.join("slow")).unwrap()
