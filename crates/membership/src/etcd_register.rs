@@ -55,6 +55,7 @@ impl EtcdRegister {
                 credentials: settings.credentials()?,
                 accept_old: settings.accept_old,
                 attempt: settings.attempt,
+                has_certificate: settings.identity.is_some(),
                 cluster: None,
             },
             key: settings.key.clone(),

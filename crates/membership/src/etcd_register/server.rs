@@ -49,8 +49,18 @@ pub(super) struct Common {
     pub(super) credentials: Option<(String, String)>,
     pub(super) accept_old: bool,
     pub(super) attempt: Duration,
+    pub(super) has_certificate: bool,
     /// Of the first server that answered: all must be of one cluster.
     pub(super) cluster: Option<u64>,
+}
+
+impl Common {
+    /// A server that misses this client's certificate hangs up, and does not always say why.
+    fn with_hint(&self, target: &Endpoint, Failed { problem, how }: Failed) -> Failed {
+        let may_be_missed = target.uri().scheme_str() == Some("https") && !self.has_certificate;
+        let hint = if may_be_missed { " (does it ask for a client's certificate? None is set)" } else { "" };
+        Failed { problem: problem + hint, how }
+    }
 }
 
 pub(super) struct Server {
@@ -148,7 +158,8 @@ impl Connection {
     async fn make(target: &Endpoint, common: &mut Common) -> Result<Connection, Failed> {
         let channel = target.connect().await.map_err(|error| not_done(describe(&error)))?;
         let mut connection = Connection { channel, version: String::new(), token: None };
-        let status: StatusResponse = connection.unary(STATUS, StatusRequest {}).await.map_err(before)?;
+        let asked = connection.unary(STATUS, StatusRequest {}).await.map_err(before);
+        let status: StatusResponse = asked.map_err(|failed| common.with_hint(target, failed))?;
         if let Some(refusal) = server_version::refusal(&status.version).filter(|_| !common.accept_old) {
             return Err(Failed { problem: refusal, how: How::Refused });
         }
@@ -201,9 +212,10 @@ fn refused(status: &Status) -> Failed {
         Code::ResourceExhausted,
         Code::Unimplemented,
     ];
-    let problem = match status.message() {
-        "" => status.code().description().to_owned(),
-        message => message.to_owned(),
+    let problem = match (status.message(), std::error::Error::source(status)) {
+        (message, Some(cause)) => format!("{message}: {}", describe(cause)),
+        ("", None) => status.code().description().to_owned(),
+        (message, None) => message.to_owned(),
     };
     Failed { problem, how: if certain.contains(&status.code()) { How::NotDone } else { How::Unsure } }
 }

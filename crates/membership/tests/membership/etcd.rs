@@ -6,7 +6,7 @@ use headstart_membership::{Error, EtcdRegister, EtcdSettings, Register, Swap, Va
 use headstart_units::chance::Random;
 use nix::sys::signal::Signal;
 
-use crate::etcd_servers::{Cluster, free_port};
+use crate::etcd_servers::{Certificates, Cluster, free_port};
 use crate::history::{Recorder, calls, ended, play, refute};
 use crate::roles::{seed, until};
 
@@ -131,11 +131,61 @@ fn wrong_endpoints_are_passed_over_and_all_of_them_are_named_where_none_is_right
 fn servers_of_two_clusters_are_no_register() {
     let (Some(one), Some(other)) = (Cluster::start(1), Cluster::start(1)) else { return };
     let both = settings([one.endpoints(), other.endpoints()].concat());
+    for cluster in [&one, &other] {
+        until("a server that answers", || register(&settings(cluster.endpoints())).read().is_ok());
+    }
     let mut register_of_both = register(&both);
-    until("a server that answers", || register(&settings(other.endpoints())).read().is_ok());
-    until("a server that answers", || register_of_both.read().is_ok());
+    register_of_both.read().unwrap();
     let text = register_of_both.check().unwrap_err().to_string();
     assert!(text.contains(&both.endpoints[1]) && text.contains("another etcd cluster"), "{text}");
+}
+
+#[test]
+fn over_tls_both_sides_show_certificates_and_strangers_are_refused() {
+    let (Some(certificates), Some(other)) = (Certificates::make(), Certificates::make()) else { return };
+    let Some(cluster) = Cluster::start_with(1, Some(&certificates)) else { return };
+    let path = |name: &str| certificates.path(name);
+    let identity = Some((path("client.pem"), path("client.key")));
+    let both = EtcdSettings { ca: Some(path("ca.pem")), identity, ..settings(cluster.endpoints()) };
+    let mut known = register(&both);
+    until("a server that answers", || known.read().is_ok());
+    assert!(matches!(known.swap(Version::NOTHING, b"one").unwrap(), Swap::Done(_)));
+    let named = EtcdSettings { server_name: Some("etcd.example".into()), ..both.clone() };
+    assert_eq!(&register(&named).read().unwrap().bytes[..], b"one");
+    for (what, settings) in [
+        ("a client without a certificate", EtcdSettings { identity: None, ..both.clone() }),
+        ("a server that somebody else signed", EtcdSettings { ca: Some(other.path("ca.pem")), ..both.clone() }),
+        ("a server of another name", EtcdSettings { server_name: Some("other.example".into()), ..both.clone() }),
+    ] {
+        let error = register(&settings).read().unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }), "{what}: {error}");
+        assert!(error.to_string().to_lowercase().contains("certificate"), "{what}: {error}");
+    }
+}
+
+#[test]
+fn a_password_is_shown_again_after_the_server_forgot_and_a_wrong_one_is_refused() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let password = |text: &str| {
+        let file = directory.path().join(text);
+        std::fs::write(&file, format!("{text}\n")).unwrap();
+        Some(("root".to_owned(), file))
+    };
+    let without = settings(cluster.endpoints());
+    until("a server that answers", || register(&without).read().is_ok());
+    cluster.require_password("sesame");
+    let mut known = register(&EtcdSettings { user: password("sesame"), ..without.clone() });
+    let one = done(known.swap(Version::NOTHING, b"one").unwrap());
+    // Its tokens are in memory.
+    cluster.kill(0);
+    cluster.restart(0);
+    until("a server that answers again", || known.read().is_ok());
+    assert_eq!(known.read().unwrap().version, one.version);
+    for settings in [EtcdSettings { user: password("wrong"), ..without.clone() }, without] {
+        let error = register(&settings).read().unwrap_err();
+        assert!(error.to_string().contains("etcdserver: "), "{error}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
@@ -32,12 +33,51 @@ impl Server {
 /// See the module.
 pub struct Cluster {
     servers: Vec<Server>,
+    scheme: &'static str,
     _directory: tempfile::TempDir,
+}
+
+/// Certificates of one test: who signs, a server at 127.0.0.1, and a client.
+pub struct Certificates {
+    directory: tempfile::TempDir,
+}
+
+impl Certificates {
+    /// None, and says so, where there is no openssl.
+    pub fn make() -> Option<Certificates> {
+        if Command::new("openssl").arg("version").output().is_err() {
+            println!("SKIPPED: no openssl: apt-get install openssl");
+            return None;
+        }
+        let directory = tempfile::Builder::new().prefix("headstart-certificates-").tempdir().unwrap();
+        let run = |line: &str| {
+            let output = Command::new("sh").args(["-c", line]).current_dir(directory.path()).output().unwrap();
+            assert!(output.status.success(), "{line}: {output:?}");
+        };
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+        run(&format!("openssl req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=signer"));
+        for name in ["server", "client"] {
+            run("echo 'subjectAltName = IP:127.0.0.1, DNS:etcd.example' >names");
+            run(&format!("openssl req {key} -keyout {name}.key -out {name}.csr -subj /CN={name}"));
+            let sign = "openssl x509 -req -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names";
+            run(&format!("{sign} -in {name}.csr -out {name}.pem"));
+        }
+        Some(Certificates { directory })
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
 }
 
 impl Cluster {
     /// Starts so many servers; none, and says so, where there is no etcd.
     pub fn start(count: usize) -> Option<Cluster> {
+        Cluster::start_with(count, None)
+    }
+
+    /// The same, with TLS for clients, who need a certificate.
+    pub fn start_with(count: usize, certificates: Option<&Certificates>) -> Option<Cluster> {
         if Command::new("etcd").arg("--version").output().is_err() {
             println!("SKIPPED: no etcd: apt-get install etcd-server");
             return None;
@@ -48,29 +88,38 @@ impl Cluster {
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         let peers: Vec<String> =
             ports.iter().enumerate().map(|(at, (_, peer))| format!("s{at}={}", url(*peer))).collect();
+        let scheme = if certificates.is_some() { "https" } else { "http" };
+        let client_url = |port: u16| format!("{scheme}://127.0.0.1:{port}");
         let server = |(at, &(client, peer)): (usize, &(u16, u16))| {
             let data = directory.path().join(format!("s{at}"));
             let options = [
                 ("name", format!("s{at}")),
                 ("data-dir", data.to_str().unwrap().into()),
-                ("listen-client-urls", url(client)),
-                ("advertise-client-urls", url(client)),
+                ("listen-client-urls", client_url(client)),
+                ("advertise-client-urls", client_url(client)),
                 ("listen-peer-urls", url(peer)),
                 ("initial-advertise-peer-urls", url(peer)),
                 ("initial-cluster", peers.join(",")),
                 ("initial-cluster-token", token.clone()),
                 ("initial-cluster-state", "new".into()),
             ];
-            let arguments = options.into_iter().map(|(name, value)| format!("--{name}={value}")).collect();
+            let mut arguments: Vec<String> =
+                options.into_iter().map(|(name, value)| format!("--{name}={value}")).collect();
+            if let Some(certificates) = certificates {
+                let files = [("cert-file", "server.pem"), ("key-file", "server.key"), ("trusted-ca-file", "ca.pem")];
+                let file = |(name, file)| format!("--{name}={}", certificates.path(file).display());
+                arguments.extend(files.map(file));
+                arguments.push("--client-cert-auth".into());
+            }
             Server { client, arguments, process: None }
         };
         let mut servers: Vec<Server> = ports.iter().enumerate().map(server).collect();
         servers.iter_mut().for_each(Server::start);
-        Some(Cluster { servers, _directory: directory })
+        Some(Cluster { servers, scheme, _directory: directory })
     }
 
     pub fn endpoints(&self) -> Vec<String> {
-        self.servers.iter().map(|server| format!("http://127.0.0.1:{}", server.client)).collect()
+        self.servers.iter().map(|server| format!("{}://127.0.0.1:{}", self.scheme, server.client)).collect()
     }
 
     pub fn kill(&mut self, at: usize) {
@@ -87,18 +136,25 @@ impl Cluster {
 
     /// Stores a value as other programs would, through the gateway for HTTP.
     pub fn put(&self, key: &str, value: &[u8]) {
-        self.post("put", &format!(r#"{{"key":"{}","value":"{}"}}"#, base64(key.as_bytes()), base64(value)));
+        self.post("kv/put", &format!(r#"{{"key":"{}","value":"{}"}}"#, base64(key.as_bytes()), base64(value)));
     }
 
     pub fn delete(&self, key: &str) {
-        self.post("deleterange", &format!(r#"{{"key":"{}"}}"#, base64(key.as_bytes())));
+        self.post("kv/deleterange", &format!(r#"{{"key":"{}"}}"#, base64(key.as_bytes())));
+    }
+
+    /// From now on clients need the password of `root`.
+    pub fn require_password(&self, password: &str) {
+        self.post("auth/user/add", &format!(r#"{{"name":"root","password":"{password}"}}"#));
+        self.post("auth/role/add", r#"{"name":"root"}"#);
+        self.post("auth/user/grant", r#"{"user":"root","role":"root"}"#);
+        self.post("auth/enable", "{}");
     }
 
     fn post(&self, what: &str, body: &str) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.servers[0].client)).unwrap();
         let length = body.len();
-        let head =
-            format!("POST /v3/kv/{what} HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: {length}");
+        let head = format!("POST /v3/{what} HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: {length}");
         stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
