@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use nix::libc;
 
+use crate::directory;
 use crate::envelope::{self, Nonce};
 use crate::error::{Error, Result};
 use crate::register::{Register, Swap, VALUE_BYTES_MAX, Value, Version, now_ns, refuse_too_long};
@@ -56,12 +57,7 @@ pub struct FileRegister {
 impl FileRegister {
     /// The register in `directory`, which is made if its parent is there.
     pub fn open(directory: &Path) -> Result<FileRegister> {
-        match std::fs::create_dir(directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Error::file("make", directory, error));
-            }
-            _ => {}
-        }
+        directory::make(directory)?;
         let register = FileRegister { directory: directory.to_path_buf(), version: 0, bytes: Arc::new([]) };
         if register.listed()?.is_none() {
             // Made anew by one who saw no view long ago, it does no harm: a read goes on to the newest.
@@ -138,7 +134,7 @@ impl FileRegister {
             }
             match self.load(newest) {
                 Ok((_, bytes)) => {
-                    self.sync()?;
+                    directory::sync(&self.directory)?;
                     (self.version, self.bytes) = (newest, bytes.into());
                     return Ok(());
                 }
@@ -146,16 +142,6 @@ impl FileRegister {
                 // It may have been emptied or removed as an old one just now: then there is a newer one.
                 Err(_) => refused = Some(newest),
             }
-        }
-    }
-
-    fn sync(&self) -> Result<()> {
-        match File::open(&self.directory).and_then(|directory| directory.sync_all()) {
-            // Some file systems sync directories without being told, and refuse to be.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS)) => {
-                Ok(())
-            }
-            synced => synced.map_err(|error| Error::file("sync", &self.directory, error)),
         }
     }
 
@@ -189,7 +175,7 @@ impl FileRegister {
             Err(error) if is_refusal(&error) => return Err(Error::file("link the next view to", &path, error)),
             Err(error) => return Err(Error::Unsure { problem: format!("linking to {}: {error}", path.display()) }),
         }
-        self.sync().map_err(|error| Error::Unsure { problem: error.to_string() })?;
+        directory::sync(&self.directory).map_err(|error| Error::Unsure { problem: error.to_string() })?;
         if !self.is_there(version - 1).map_err(|error| Error::Unsure { problem: error.to_string() })? {
             // So far behind nobody needs the name, whether it was taken in time or too late.
             let _ = std::fs::remove_file(&path);
@@ -288,5 +274,7 @@ fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno))
 }
 
+#[cfg(test)]
+mod power_failures;
 #[cfg(test)]
 mod tests;

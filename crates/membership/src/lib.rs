@@ -14,6 +14,7 @@
 //! | [`holder`] | the process that keeps a node's lock while agents come and go |
 //! | [`probe`] | whether two nodes may share a directory |
 
+mod directory;
 mod envelope;
 pub mod error;
 pub mod etcd_register;

@@ -9,11 +9,12 @@
 //! killed, and would give it up under a living agent if it were killed itself. Names of members are used once, and
 //! nobody but the member makes its files: a file that is not there says nothing.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::directory;
 use crate::envelope::{fresh_nonce, hexadecimal};
 use crate::error::{Error, Result};
 use crate::lock;
@@ -38,12 +39,7 @@ impl Places {
     pub fn make(fast: &Path, slow: &Path) -> Result<Places> {
         let places = Places { fast: fast.join(FAST_DIRECTORY), slow: slow.join(SLOW_DIRECTORY) };
         for directory in [&places.fast, &places.present(), &places.slow, &places.movers()] {
-            match DirBuilder::new().mode(0o700).create(directory) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Error::file("make", directory, error));
-                }
-                _ => {}
-            }
+            directory::make(directory)?;
         }
         Ok(places)
     }

@@ -1,16 +1,17 @@
 //! What either node does to the files of a probe, and what it sees.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use nix::libc;
 use serde::{Deserialize, Serialize};
 
 use super::finding::Tier;
-use crate::error::{Error, Result};
+use crate::directory;
+use crate::error::Result;
 use crate::lock;
 use crate::presence::Places;
 
@@ -99,12 +100,7 @@ impl Hands {
     pub fn new(places: &Places) -> Result<Hands> {
         let (fast, slow) = (places.fast().join("probe"), places.slow().join("probe"));
         for directory in [&fast, &slow] {
-            match DirBuilder::new().mode(0o700).create(directory) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(Error::file("make", directory, error));
-                }
-                _ => {}
-            }
+            directory::make(directory)?;
         }
         Ok(Hands { fast, slow, open: HashMap::new() })
     }
