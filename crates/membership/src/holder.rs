@@ -29,6 +29,7 @@ pub const LINGER: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const SOCKET: &str = "holder";
+const GREETING: &[u8] = b"hello";
 const HOLD: &[u8] = b"hold";
 const END: &[u8] = b"end";
 const DONE: &[u8] = b"done";
@@ -45,8 +46,8 @@ impl Holder {
     /// which must call [`run`].
     pub fn find_or_start(runtime: &Path, mut program: Command) -> Result<Holder> {
         let socket = runtime.join(SOCKET);
-        if let Some(connection) = find(&socket)? {
-            return Ok(Holder { socket, connection });
+        if let Some(holder) = Holder::find(&socket)? {
+            return Ok(holder);
         }
         let listener = packets::listen_at(&socket).map_err(|error| Error::file("listen at", &socket, error))?;
         let failed = |error| Error::system("start the process that holds the node's lock", error);
@@ -55,9 +56,25 @@ impl Holder {
         // This process's copy of the socket: where it is the last one, nobody answers.
         drop(program);
         // It has gone into the background, or has ended and its socket with it.
-        match find(&socket)? {
-            Some(connection) => Ok(Holder { socket, connection }),
-            None => Err(failed(io::Error::other(format!("it ended with {status}")))),
+        Holder::find(&socket)?.ok_or_else(|| failed(io::Error::other(format!("it ended with {status}"))))
+    }
+
+    /// One that answers: a connection alone may be to a socket of which only a process that is about to become another
+    /// program still has a copy.
+    fn find(socket: &Path) -> Result<Option<Holder>> {
+        let connection = match packets::connect_to(socket) {
+            Ok(connection) => connection,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(Error::file("connect to", socket, error)),
+        };
+        let holder = Holder { socket: socket.to_path_buf(), connection };
+        match packets::send(&holder.connection, GREETING).and_then(|()| holder.answer()) {
+            Ok(true) => Ok(Some(holder)),
+            Ok(false) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+            Err(error) => Err(holder.failed(error)),
         }
     }
 
@@ -81,30 +98,29 @@ impl Holder {
     }
 
     fn await_done(&self) -> Result<()> {
+        match self.answer() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.failed(io::Error::other("it has ended"))),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Whether it did what it was told; false if it has ended.
+    fn answer(&self) -> io::Result<bool> {
         let mut descriptors = [PollFd::new(self.connection.as_fd(), PollFlags::POLLIN)];
         let patience = PollTimeout::try_from(PATIENCE).expect("it is some seconds");
-        match poll(&mut descriptors, patience) {
-            Ok(0) => return Err(self.failed(io::Error::other("it does not answer: was it stopped?"))),
-            Ok(_) => {}
-            Err(error) => return Err(self.failed(error.into())),
+        if poll(&mut descriptors, patience)? == 0 {
+            return Err(io::Error::other("it does not answer: was it stopped?"));
         }
         match packets::receive(&self.connection) {
-            Ok((packet, _)) if packet == DONE => Ok(()),
-            Ok(_) => Err(self.failed(io::Error::other("it has ended"))),
-            Err(error) => Err(self.failed(error)),
+            Ok((packet, _)) => Ok(packet == DONE),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
     fn failed(&self, error: io::Error) -> Error {
         Error::file("ask the process that holds the node's lock at", &self.socket, error)
-    }
-}
-
-fn find(socket: &Path) -> Result<Option<OwnedFd>> {
-    match packets::connect_to(socket) {
-        Ok(connection) => Ok(Some(connection)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(None),
-        Err(error) => Err(Error::file("connect to", socket, error)),
     }
 }
 
@@ -143,6 +159,9 @@ fn serve(listener: &OwnedFd, linger: Duration) -> Result<()> {
             match packets::receive(connection) {
                 Ok((packet, Some(file))) if packet == HOLD => {
                     held.replace(file);
+                    let _ = packets::send(connection, DONE);
+                }
+                Ok((packet, None)) if packet == GREETING => {
                     let _ = packets::send(connection, DONE);
                 }
                 Ok((packet, None)) if packet == END => {

@@ -9,13 +9,14 @@
 //! | [`register`] | what a register is: linearizable reads, swaps by version |
 //! | [`file_register`] | the register in a directory that the nodes share |
 //! | [`etcd_register`] | the register in etcd |
+//! | [`envelope`] | how a view is stored |
 //! | [`service`] | the thread that makes a register's calls for an event loop |
 //! | [`presence`] | the locks of one member, and how others see them |
 //! | [`holder`] | the process that keeps a node's lock while agents come and go |
 //! | [`probe`] | whether two nodes may share a directory |
 
 mod directory;
-mod envelope;
+pub mod envelope;
 pub mod error;
 pub mod etcd_register;
 pub mod file_register;
@@ -26,6 +27,17 @@ pub mod presence;
 pub mod probe;
 pub mod register;
 pub mod service;
+
+/// Waits until it is so: a process that another test starts has copies of all descriptors until it becomes the program
+/// that it is to be.
+#[cfg(test)]
+fn until(mut is_so: impl FnMut() -> bool) {
+    let started = std::time::Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < std::time::Duration::from_secs(120), "it does not come to be");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
 
 pub use error::{Error, Result};
 pub use etcd_register::{EtcdRegister, EtcdSettings};

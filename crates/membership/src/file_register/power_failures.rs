@@ -36,7 +36,8 @@ impl Disk {
     fn fail(&self) {
         let mounted = self.path("mounted");
         assert!(run("xfs_io", &["-x", "-c", "shutdown", path(&mounted)]));
-        assert!(run("umount", &[path(&mounted)]) && self.mount());
+        crate::until(|| run("umount", &[path(&mounted)]));
+        assert!(self.mount());
     }
 
     fn register(&self) -> FileRegister {
@@ -46,7 +47,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        run("umount", &[path(&self.path("mounted"))]);
+        run("umount", &["--lazy", path(&self.path("mounted"))]);
     }
 }
 

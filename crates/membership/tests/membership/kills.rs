@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use headstart_membership::{Error, FileRegister, Register, Swap, Version};
 use headstart_units::chance::Random;
-use nix::mount::{MsFlags, mount, umount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 
 use crate::history::{Recorder, calls, ended, play, refute};
@@ -104,7 +104,7 @@ fn a_directory_that_may_only_be_read_gives_views_and_takes_none() {
     let refused = register.swap(Version(1), b"two");
     let mut other = FileRegister::open(&views).unwrap();
     let read = other.read();
-    umount(&views).unwrap();
+    umount2(&views, MntFlags::MNT_DETACH).unwrap();
     let error = refused.unwrap_err();
     assert!(matches!(error, Error::File { .. }) && error.to_string().contains("views"), "{error}");
     assert_eq!(&read.unwrap().bytes[..], b"one");
@@ -124,7 +124,7 @@ fn a_full_file_system_takes_no_view_and_keeps_the_old_one() {
     let refused = register.swap(Version(1), &[2; 200 << 10]);
     let (read, files) = (register.read(), std::fs::read_dir(small.join("views")).unwrap().count());
     let again = register.swap(Version(1), &[3; 50 << 10]);
-    umount(&small).unwrap();
+    umount2(&small, MntFlags::MNT_DETACH).unwrap();
     assert!(matches!(done.unwrap(), Swap::Done(_)));
     let error = refused.unwrap_err();
     assert!(matches!(error, Error::File { .. }) && error.to_string().contains("small/views/new."), "{error}");
