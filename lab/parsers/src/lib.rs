@@ -7,6 +7,7 @@
 pub mod frames;
 pub mod hostile;
 pub mod journal;
+pub mod membership;
 pub mod packets;
 pub mod seeded;
 pub mod source;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headstart_parsers::seeded::cases;
-use headstart_parsers::{frames, hostile, journal, packets, traces, volumes};
+use headstart_parsers::{frames, hostile, journal, membership, packets, traces, volumes};
 
 #[test]
 fn a_packet_of_any_bytes_is_a_request_that_comes_back_or_none() {
@@ -17,6 +17,17 @@ fn a_packet_of_any_bytes_is_a_request_that_comes_back_or_none() {
 #[test]
 fn a_packet_of_any_bytes_is_a_reply_that_comes_back_or_none() {
     cases(20_000, 200, packets::reply);
+}
+
+#[test]
+fn a_view_of_any_bytes_is_one_that_comes_back_or_none() {
+    cases(20_000, 80, |bytes| {
+        membership::view(bytes);
+        let sealed = headstart_membership::envelope::seal(&[1; 16], bytes);
+        membership::view(&sealed);
+        let cut = usize::from(bytes.first().copied().unwrap_or(0)) % sealed.len();
+        membership::view(&sealed[..cut]);
+    });
 }
 
 #[test]

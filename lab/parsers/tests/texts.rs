@@ -13,8 +13,7 @@ use headstart_agent::status::Status;
 use headstart_agent::{discarded, plan};
 use headstart_insight::plan::Prediction;
 use headstart_insight::plan::{Choice, Plan, PlanFile, PlanRegion};
-use headstart_parsers::seeded;
-use headstart_parsers::text;
+use headstart_parsers::{membership, seeded, text};
 use headstart_policy::cost::benefit::Parameters;
 use headstart_units::request::Range;
 
@@ -45,6 +44,22 @@ fn a_changed_command_or_answer_is_one_or_none() {
             text::control(&changed(text, bytes));
         }
         text::control(bytes);
+    });
+}
+
+#[test]
+fn a_changed_act_of_a_probe_leads_nowhere_else_or_is_none() {
+    seeded::cases(20_000, 9, |bytes| {
+        let name = "0123456789abcdef0123456789abcdef.1.name";
+        let acts = [
+            format!(r#"{{"tier":"Slow","name":"{name}","action":{{"Rename":"{name}"}}}}"#),
+            format!(r#"{{"tier":"Fast","name":"{name}","action":{{"Write":[4096,[1,2,3]]}}}}"#),
+            r#"{"Found":{"inode":5,"bytes":6}}"#.to_owned(),
+        ];
+        for text in acts {
+            membership::act(&changed(&text, bytes));
+        }
+        membership::act(bytes);
     });
 }
 

@@ -31,6 +31,23 @@ pub struct Act {
     pub action: Action,
 }
 
+impl Act {
+    /// Whether it stays within the directories for probes, as every act does that is carried out.
+    pub fn stays_within(&self) -> bool {
+        let further = match &self.action {
+            Action::Link(to) | Action::Rename(to) => Some(to),
+            _ => None,
+        };
+        is_of_probe(&self.name) && further.is_none_or(|to| is_of_probe(to))
+    }
+}
+
+/// Names of probes' files begin with the digits of a nonce and lead nowhere else.
+fn is_of_probe(name: &str) -> bool {
+    let plain = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'.';
+    (32..=64).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('.')
+}
+
 /// What is done; the file stays open from `Make` or `Open` on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
@@ -114,8 +131,7 @@ impl Hands {
     }
 
     fn path(&self, tier: Tier, name: &str) -> io::Result<PathBuf> {
-        let plain = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'.';
-        if !name.bytes().all(plain) || name.len() < 32 || name.len() > 64 || name.starts_with('.') {
+        if !is_of_probe(name) {
             return Err(io::Error::other("no name of a probe's file"));
         }
         Ok(if tier == Tier::Fast { self.fast.join(name) } else { self.slow.join(name) })

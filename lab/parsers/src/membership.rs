@@ -1,0 +1,34 @@
+//! What nodes of a cluster read of each other: views, and acts of a probe.
+
+use std::path::{Component, Path};
+
+use headstart_membership::envelope;
+use headstart_membership::probe::{Act, Action, Answer};
+
+pub fn view(bytes: &[u8]) {
+    if let Ok((nonce, value)) = envelope::open(&String::new, bytes) {
+        assert_eq!(envelope::seal(&nonce, value), bytes, "a view is stored in one way");
+    }
+}
+
+pub fn act(bytes: &[u8]) {
+    if let Ok(act) = serde_json::from_slice::<Act>(bytes) {
+        let again = serde_json::to_vec(&act).expect("an act has a JSON form");
+        assert_eq!(serde_json::from_slice::<Act>(&again).ok().as_ref(), Some(&act));
+        if act.stays_within() {
+            is_one_name(&act.name);
+            if let Action::Link(to) | Action::Rename(to) = &act.action {
+                is_one_name(to);
+            }
+        }
+    }
+    if let Ok(answer) = serde_json::from_slice::<Answer>(bytes) {
+        let again = serde_json::to_vec(&answer).expect("an answer has a JSON form");
+        assert_eq!(serde_json::from_slice::<Answer>(&again).ok(), Some(answer));
+    }
+}
+
+fn is_one_name(name: &str) {
+    let components: Vec<_> = Path::new(name).components().collect();
+    assert!(matches!(components[..], [Component::Normal(_)]), "it leads elsewhere: {name}");
+}
