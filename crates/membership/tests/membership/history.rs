@@ -133,6 +133,9 @@ pub fn refute(calls: &[Call], dense: bool) -> Option<String> {
             (End::Done(version), Some((_, value))) => (*version, value),
             _ => continue,
         };
+        if matches!(&call.end, End::Saw(version, _) if call.swap.as_ref().is_some_and(|swap| swap.0 == *version)) {
+            return Some(format!("{call:?} was lost to the very version that it expected"));
+        }
         let (known, seen) = values.entry(version).or_insert_with(|| (value.clone(), u64::MAX));
         *seen = (*seen).min(call.finish);
         if known != value {
@@ -206,8 +209,12 @@ fn histories_that_no_register_makes_are_refuted() {
                 call(4, 5, None, saw(0, "")),
             ],
         ),
-        ("a value that was refused", vec![call(1, 2, Some((0, "a")), saw(0, "")), call(3, 4, None, saw(1, "a"))]),
+        (
+            "a value that was refused",
+            vec![first.clone(), call(1, 6, Some((0, "b")), saw(1, "a")), call(7, 8, None, saw(2, "b"))],
+        ),
         ("a value that failed", vec![call(1, 2, Some((0, "a")), End::Failed), call(3, 4, None, saw(1, "a"))]),
+        ("a swap that is lost to nobody", vec![call(1, 2, Some((0, "a")), saw(0, ""))]),
         ("a value of nobody", vec![call(3, 4, None, saw(1, "a"))]),
         ("a value before its proposal", vec![call(1, 2, None, saw(1, "a")), call(3, 4, Some((0, "a")), End::Done(1))]),
         ("a version that is done late", vec![first, call(6, 9, Some((1, "b")), End::Done(1))]),
