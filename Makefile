@@ -110,6 +110,7 @@ soak: build build/protocol/client build/protocol/sizes build/protocol/volume
 	SECONDS_EACH=$${SECONDS_EACH:-100} build/protocol/volume check all
 	DEEP=1 LOOM_MAX_PREEMPTIONS=$${PREEMPTIONS:-4} RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-protocol --release \
 		--target-dir target/loom --test handshake a_granule_goes
+	DEEP=1 $(CARGO) test --release --package headstart-cluster
 	CASES=$${CASES:-50} $(CARGO) test --package headstart-parsers
 	$(CARGO) build --workspace
 	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-overlay --package headstart-block --package headstart-agent -- --nocapture crash

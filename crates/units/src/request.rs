@@ -15,7 +15,7 @@ pub enum Direction {
 }
 
 /// A half-open range of bytes of one file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Range {
     /// First byte.
     pub offset: u64,

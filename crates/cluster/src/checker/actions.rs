@@ -1,0 +1,265 @@
+//! What can happen in a state, and what then is.
+
+use super::explorer::System;
+use super::node::{NOW, Node};
+use super::rank::Rank;
+use super::row::{Kind, Slip};
+use super::world::World;
+use crate::names::FileId;
+use crate::{Fate, Member};
+
+/// One step. Nodes, files and blocks by number; messages by their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// A thread begins a request.
+    Begin(u8, Kind, u8, u8),
+    /// It goes on.
+    Step(u8),
+    Deliver(usize),
+    /// It comes, and will come again.
+    Double(usize),
+    Lose(usize),
+    /// An agent says again what was not answered.
+    Again(u8),
+    /// An agent looks at the membership service.
+    Look(u8),
+    LookBegins(u8),
+    LookEnds(u8),
+    /// Time passes.
+    Tick,
+    /// An agent has a silent member expelled.
+    Accuse(u8, u8),
+    /// An agent has the log of a member that leaves cut.
+    Cut(u8, u8),
+    KillAgent(u8),
+    /// Before what it answered last is heard.
+    KillAnswering(u8),
+    /// A node's next agent begins.
+    Restart(u8),
+    KillNode(u8),
+    /// The owner has a block written back.
+    WriteBack(u8, u8, u8),
+    /// The kernel call of a node's copy is done.
+    Land(u8),
+    /// A member that is gone is known to copy no more.
+    Quiet(u8),
+}
+
+const KINDS: [Kind; 4] = [Kind::Absorb, Kind::Direct, Kind::Read, Kind::Sync];
+
+impl System for World {
+    type Action = Action;
+
+    fn actions(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for node in 0..self.row.members {
+            self.of_thread(node, &mut actions);
+            self.of_agent(node, &mut actions);
+            self.faults(node, &mut actions);
+        }
+        for at in 0..self.net.len() {
+            self.of_message(at, &mut actions);
+        }
+        let ages =
+            |node: &Node| node.deadline > NOW || node.agent.as_ref().is_some_and(|agent| agent.leaving_ages(NOW));
+        if self.row.timed && self.nodes.iter().any(|node| !node.get().dead && ages(node.get())) {
+            actions.push(Action::Tick);
+        }
+        actions
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), String> {
+        match action {
+            Action::Begin(node, kind, file, block) => self.begin(node, kind, file, block),
+            Action::Step(node) => self.step(node)?,
+            Action::Deliver(at) => self.deliver(at, false),
+            Action::Double(at) => {
+                self.left.doubles -= 1;
+                self.deliver(at, true);
+            }
+            Action::Lose(at) => {
+                self.left.losses -= 1;
+                self.net.remove(at);
+            }
+            Action::Again(node) => self.agent(node, Member::again),
+            Action::Look(node) => self.look(node, NOW, self.view.clone()),
+            Action::LookBegins(node) => {
+                let view = self.view.clone();
+                self.change(node, |node| node.looking = Some((NOW, view)));
+            }
+            Action::LookEnds(node) => {
+                if let Some((started, view)) = self.change(node, |node| node.looking.take()) {
+                    self.look(node, started, view);
+                }
+            }
+            Action::Tick => self.tick(),
+            Action::Accuse(_, silent) => self.accuse(silent),
+            Action::Cut(_, gone) => self.cut(gone),
+            Action::KillAgent(node) => self.kill_agent(node),
+            Action::KillAnswering(node) => {
+                if let Rank::Ends { op, asked: Some((id, ask)), .. } = self.node(node).rank {
+                    self.set(node, Rank::Asks { op, id, ask });
+                }
+                self.kill_agent(node);
+            }
+            Action::Restart(node) => self.restart(node),
+            Action::KillNode(node) => self.kill_node(node),
+            Action::WriteBack(node, file, block) => {
+                self.left.backs -= 1;
+                self.agent(node, |agent| {
+                    agent.write_back(FileId(u64::from(file)), World::range(block));
+                });
+            }
+            Action::Land(node) => self.land(node),
+            Action::Quiet(gone) => {
+                let member = self.node(gone).member();
+                if let Some(view) = self.view.quieted(member) {
+                    self.set_view(view);
+                }
+            }
+        }
+        self.purge();
+        self.one_owner()
+    }
+
+    fn is_helpful(&self, action: Action) -> bool {
+        match action {
+            Action::Begin(..)
+            | Action::Double(_)
+            | Action::Lose(_)
+            | Action::KillAgent(_)
+            | Action::KillAnswering(_)
+            | Action::KillNode(_) => false,
+            Action::WriteBack(..) => false,
+            // That a member is expelled must not be what helps others to end, unless nobody is there.
+            Action::Accuse(_, silent) => self.node(silent).agent.is_none(),
+            _ => true,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.nodes.iter().map(super::shared::Shared::get).all(|node| {
+            node.dead
+                || (matches!(node.rank, Rank::Idle | Rank::Failed) && node.movers.is_empty() && (node.agent.is_some()))
+        })
+    }
+}
+
+impl World {
+    fn of_thread(&self, number: u8, actions: &mut Vec<Action>) {
+        let node = self.node(number);
+        if node.dead {
+            return;
+        }
+        let valid = !self.row.timed || node.is_valid() || self.slips(Slip::NoDeadline);
+        if node.rank == Rank::Idle && valid && !node.expelled {
+            for kind in KINDS.into_iter().filter(|kind| self.has_left(*kind) && (self.row.may)(number, *kind)) {
+                for file in 0..self.row.files {
+                    let blocks = if kind == Kind::Sync { 1 } else { self.row.blocks };
+                    actions.extend((0..blocks).map(|block| Action::Begin(number, kind, file, block)));
+                }
+            }
+        }
+        let goes = match node.rank {
+            Rank::Idle | Rank::Failed | Rank::Asks { .. } | Rank::Pings { .. } => false,
+            Rank::Look(_) | Rank::Ends { .. } => valid,
+            // An fsync is the agent's to answer.
+            Rank::Syncs(_) => node.agent.is_some(),
+            _ => true,
+        };
+        actions.extend(goes.then_some(Action::Step(number)));
+        actions.extend((!node.movers.is_empty()).then_some(Action::Land(number)));
+    }
+
+    fn has_left(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Absorb => self.left.absorbs > 0,
+            Kind::Direct => self.left.directs > 0,
+            Kind::Read => self.left.reads > 0,
+            Kind::Sync => self.left.syncs > 0,
+        }
+    }
+
+    fn of_agent(&self, number: u8, actions: &mut Vec<Action>) {
+        let node = self.node(number);
+        if node.dead {
+            return;
+        }
+        let Some(agent) = node.agent.as_ref() else {
+            actions.push(Action::Restart(number));
+            return;
+        };
+        if node.expelled {
+            return;
+        }
+        let stale = agent.view().number() < self.view.number();
+        if stale || (self.row.timed && node.deadline == NOW) {
+            if self.row.slow_looks {
+                actions.push(if node.looking.is_some() {
+                    Action::LookEnds(number)
+                } else {
+                    Action::LookBegins(number)
+                });
+            } else {
+                actions.push(Action::Look(number));
+            }
+        }
+        // What was said again while the first of it is under way is what `Double` brings.
+        if self.net.is_empty() && !stale && agent.waits() {
+            actions.push(Action::Again(number));
+        }
+        if self.left.backs > 0 {
+            for file in (0..self.row.files).filter(|file| agent.owns(FileId(u64::from(*file)))) {
+                actions.extend((0..self.row.blocks).map(|block| Action::WriteBack(number, file, block)));
+            }
+        }
+        if stale {
+            return;
+        }
+        let waits = agent.waits_for();
+        for other in (0..self.row.members).filter(|other| *other != number) {
+            let seated = self.view.seat(self.node(other).member()).is_some();
+            let may =
+                (self.left.expels > 0 && self.row.victims.1 & (1 << other) != 0) || self.node(other).agent.is_none();
+            if seated && may && self.row.timed && waits.contains(&self.node(other).member()) {
+                actions.push(Action::Accuse(number, other));
+            }
+        }
+        actions.extend(agent.over(NOW).into_iter().map(|member| Action::Cut(number, member.node as u8)));
+    }
+
+    fn faults(&self, number: u8, actions: &mut Vec<Action>) {
+        let node = self.node(number);
+        if node.dead {
+            return;
+        }
+        if self.left.agents > 0 && self.row.victims.0 & (1 << number) != 0 && node.agent.is_some() && !node.expelled {
+            actions.push(Action::KillAgent(number));
+            if let Rank::Ends { asked: Some(_), .. } = node.rank {
+                actions.push(Action::KillAnswering(number));
+            }
+        }
+        if self.left.nodes > 0 {
+            actions.push(Action::KillNode(number));
+        }
+        let fate = self.view.fate(node.member());
+        let quiet = (node.expelled && node.movers.is_empty()) || self.slips(Slip::QuietEarly);
+        if fate == Fate::Out && quiet && self.view.may_land(node.member()) && self.row.budget.backs > 0 {
+            actions.push(Action::Quiet(number));
+        }
+    }
+
+    fn of_message(&self, at: usize, actions: &mut Vec<Action>) {
+        let envelope = self.net[at].get();
+        let agent = self.node(envelope.to.member.node as u8).agent.as_ref();
+        if agent.is_some_and(|agent| agent.view().number() >= envelope.view) {
+            actions.push(Action::Deliver(at));
+            if self.left.doubles > 0 {
+                actions.push(Action::Double(at));
+            }
+        }
+        if self.left.losses > 0 {
+            actions.push(Action::Lose(at));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A node: its agent, what outlives the agent, its thread.
+
+use headstart_units::Nanos;
+use headstart_units::request::Range;
+
+use super::rank::Rank;
+use crate::log::Log;
+use crate::message::Writing;
+use crate::names::{FileId, MemberId, Seat};
+use crate::record::Intent;
+use crate::{Member, View};
+
+/// All times are distances from this one.
+pub(super) const NOW: Nanos = Nanos(10);
+
+/// A copy whose kernel call has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Mover {
+    pub(super) intent: Intent,
+    pub(super) value: u8,
+    /// It has returned; the agent has not heard so.
+    pub(super) landed: bool,
+    /// The agent that began it.
+    pub(super) agent: u32,
+}
+
+/// A node.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Node {
+    pub(super) agent: Option<Member>,
+    pub(super) seat: Seat,
+    /// The log of an agent that was killed.
+    pub(super) left: Option<Log>,
+    pub(super) dead: bool,
+    /// Its agent knows that it was expelled.
+    pub(super) expelled: bool,
+    /// Bits that are clear, of each file, by block.
+    pub(super) clear: Vec<u8>,
+    /// As the shared file's header says.
+    pub(super) deadline: Nanos,
+    /// A look at the membership service under way: since when, what it will show.
+    pub(super) looking: Option<(Nanos, std::sync::Arc<View>)>,
+    pub(super) rank: Rank,
+    /// The thread's requests so far.
+    pub(super) seq: u64,
+    pub(super) movers: Vec<Mover>,
+    /// Its thread was named to an owner as one that writes.
+    pub(super) named: bool,
+}
+
+/// Blocks of a range, as bits.
+pub(super) fn blocks(range: Range) -> u8 {
+    (0..8u8).filter(|block| range.overlaps(Range::new(u64::from(*block), 1))).fold(0, |all, block| all | 1 << block)
+}
+
+impl Node {
+    pub(super) fn new(agent: Member, files: u8) -> Node {
+        Node {
+            seat: agent.seat(),
+            agent: Some(agent),
+            left: None,
+            dead: false,
+            expelled: false,
+            clear: vec![0; files as usize],
+            deadline: NOW + Nanos(1),
+            looking: None,
+            rank: Rank::Idle,
+            seq: 0,
+            named: false,
+            movers: Vec::new(),
+        }
+    }
+
+    pub(super) fn member(&self) -> MemberId {
+        self.seat.member
+    }
+
+    /// Whether its threads may rely upon what they hold.
+    pub(super) fn is_valid(&self) -> bool {
+        NOW < self.deadline
+    }
+
+    pub(super) fn log(&self) -> &Log {
+        self.agent.as_ref().map_or_else(|| self.left.as_ref().expect("the log outlives the agent"), Member::log)
+    }
+
+    /// Threads that write the slow file, as its slot says.
+    pub(super) fn writers(&self, file: FileId) -> Vec<Writing> {
+        self.rank.writing().filter(|(of, _)| *of == file).map(|(_, writing)| writing).into_iter().collect()
+    }
+
+    /// What a new agent finds of bits that are clear.
+    pub(super) fn found(&self) -> Vec<(FileId, Vec<Range>)> {
+        let ranges =
+            |bits: u8| (0..8u64).filter(move |block| bits & (1 << block) != 0).map(|block| Range::new(block, 1));
+        let files = self.clear.iter().enumerate().filter(|(_, bits)| **bits != 0);
+        files.map(|(file, bits)| (FileId(file as u64), ranges(*bits).collect())).collect()
+    }
+}

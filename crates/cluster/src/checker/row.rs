@@ -1,0 +1,91 @@
+//! A case to search: how many of everything, which faults, which rule is left out.
+
+use crate::rules::Rule;
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// A write that the policy wants on flash.
+    Absorb,
+    /// One that it does not want.
+    Direct,
+    Read,
+    Sync,
+}
+
+/// Rules that what lies around the machines has to keep, which the checker can leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slip {
+    /// Threads do not look at the deadline after a kernel call or an answer.
+    NoDeadline,
+    /// The log of a member that is out is read to the end that it has by then.
+    NoCut,
+    /// Bytes that would be lost with their node count without a question whether it lives.
+    NoAlive,
+    /// The same of the slow file's.
+    NoAliveDisk,
+    /// A barrier does not sync the slow file.
+    NoSlowSync,
+    /// A barrier does not sync data files.
+    NoDataSync,
+    /// Reads of the slow file count although the generation has changed.
+    NoGeneration,
+    /// A new agent takes intents for copies that have ended.
+    CopiesForgotten,
+    /// A member is said to be quiet while it may still copy.
+    QuietEarly,
+}
+
+/// How often things may happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Budget {
+    pub(super) absorbs: u8,
+    pub(super) directs: u8,
+    pub(super) reads: u8,
+    pub(super) syncs: u8,
+    pub(super) backs: u8,
+    pub(super) agents: u8,
+    pub(super) nodes: u8,
+    pub(super) expels: u8,
+    pub(super) losses: u8,
+    pub(super) doubles: u8,
+}
+
+/// A case.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) members: u8,
+    pub(super) files: u8,
+    /// Blocks of each file.
+    pub(super) blocks: u8,
+    pub(super) budget: Budget,
+    /// Time passes.
+    pub(super) timed: bool,
+    /// Looks at the membership service take time.
+    pub(super) slow_looks: bool,
+    /// What a node's thread may do.
+    pub(super) may: fn(u8, Kind) -> bool,
+    /// Nodes whose agents may be killed, and that may be expelled alive, as bits.
+    pub(super) victims: (u8, u8),
+    pub(super) dropped: Option<Rule>,
+    pub(super) slip: Option<Slip>,
+}
+
+impl Row {
+    pub(super) const fn new(name: &'static str, members: u8, budget: Budget) -> Row {
+        Row {
+            name,
+            members,
+            files: 1,
+            blocks: 1,
+            budget,
+            timed: budget.expels > 0 || budget.nodes > 0,
+            slow_looks: false,
+            may: |_, _| true,
+            victims: (u8::MAX, u8::MAX),
+            dropped: None,
+            slip: None,
+        }
+    }
+}

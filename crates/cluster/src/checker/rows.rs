@@ -1,0 +1,198 @@
+//! The cases that are searched, and the variants that must be refuted.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::explorer::explore;
+use super::row::{Budget, Kind, Row, Slip};
+use super::world::World;
+use crate::rules::{Rule, drop_rule};
+
+const NONE: Budget = Budget {
+    absorbs: 0,
+    directs: 0,
+    reads: 0,
+    syncs: 0,
+    backs: 0,
+    agents: 0,
+    nodes: 0,
+    expels: 0,
+    losses: 0,
+    doubles: 0,
+};
+
+const fn ops(absorbs: u8, directs: u8, reads: u8, syncs: u8) -> Budget {
+    Budget { absorbs, directs, reads, syncs, ..NONE }
+}
+
+/// Node 0, which is home of the first file, only reads.
+const READER: fn(u8, Kind) -> bool = |node, kind| (node == 0) == (kind == Kind::Read);
+
+/// Node 0 does not absorb, node 1 does not read.
+const NO_ABSORB: fn(u8, Kind) -> bool =
+    |node, kind| node == 0 && kind != Kind::Absorb || node == 1 && kind != Kind::Read;
+
+/// Only node 1 reads.
+const OTHER_READS: fn(u8, Kind) -> bool = |node, kind| (node == 1) == (kind == Kind::Read);
+
+/// Node 1 does not read.
+const ONE_READS: fn(u8, Kind) -> bool = |node, kind| node == 0 || kind != Kind::Read;
+
+/// Searched always.
+const ROWS: &[Row] = &[
+    Row::new("plain", 2, ops(1, 1, 2, 0)),
+    Row::new("absorbs", 2, ops(2, 1, 1, 0)),
+    Row::new("directs", 2, ops(1, 2, 1, 0)),
+    Row { may: NO_ABSORB, ..Row::new("named", 2, ops(1, 2, 2, 0)) },
+    Row { blocks: 2, ..Row::new("blocks", 2, ops(2, 0, 2, 0)) },
+    Row { files: 2, ..Row::new("files", 2, ops(1, 1, 1, 0)) },
+    Row::new("three", 3, ops(1, 1, 1, 0)),
+    Row::new("back", 2, Budget { backs: 1, ..ops(1, 1, 1, 0) }),
+    Row::new("backread", 2, Budget { backs: 1, ..ops(1, 1, 2, 0) }),
+    Row::new("backs", 2, Budget { backs: 1, ..ops(2, 0, 1, 1) }),
+    Row::new("lossy", 2, Budget { losses: 1, ..ops(1, 1, 1, 0) }),
+    Row::new("double", 2, Budget { doubles: 1, ..ops(1, 1, 1, 0) }),
+    Row { may: ONE_READS, ..Row::new("doubled", 2, Budget { doubles: 1, ..ops(3, 0, 1, 0) }) },
+    Row::new("agent", 2, Budget { agents: 1, ..ops(1, 0, 1, 0) }),
+    Row { may: READER, ..Row::new("agentread", 2, Budget { agents: 1, ..ops(1, 0, 2, 0) }) },
+    Row::new("node", 2, Budget { nodes: 1, ..ops(1, 0, 1, 1) }),
+    Row::new("nodes", 2, Budget { nodes: 1, ..ops(2, 0, 1, 1) }),
+    Row::new("expel", 2, Budget { expels: 1, ..ops(2, 0, 1, 0) }),
+    Row { may: READER, ..Row::new("expelread", 2, Budget { expels: 1, ..ops(1, 0, 2, 0) }) },
+    Row { slow_looks: true, ..Row::new("expellook", 2, Budget { expels: 1, ..ops(1, 0, 1, 0) }) },
+    Row { may: OTHER_READS, ..Row::new("expelcopy", 2, Budget { expels: 1, backs: 1, ..ops(1, 0, 2, 0) }) },
+    Row::new("threeagent", 3, Budget { agents: 1, ..ops(1, 0, 1, 0) }),
+    Row::new("threenode", 3, Budget { nodes: 1, ..ops(1, 0, 1, 0) }),
+];
+
+/// Searched by `make soak`.
+const LONG: &[Row] = &[
+    Row { may: ONE_READS, ..Row::new("doubleback", 2, Budget { doubles: 1, backs: 1, ..ops(2, 1, 1, 0) }) },
+    Row::new("agentdirect", 2, Budget { agents: 1, ..ops(1, 1, 1, 0) }),
+    Row { may: ONE_READS, ..Row::new("agenttold", 2, Budget { agents: 1, ..ops(1, 1, 2, 0) }) },
+    Row { may: ONE_READS, ..Row::new("agents", 2, Budget { agents: 2, ..ops(2, 0, 2, 0) }) },
+    Row::new("agentback", 2, Budget { agents: 1, backs: 1, ..ops(1, 1, 1, 0) }),
+    Row::new("nodedirect", 2, Budget { nodes: 1, ..ops(1, 1, 1, 1) }),
+    Row {
+        may: |node, kind| node == 0 || kind == Kind::Direct,
+        ..Row::new("nodehidden", 2, Budget { nodes: 1, ..ops(1, 2, 1, 0) })
+    },
+    Row::new("nodeback", 2, Budget { nodes: 1, backs: 1, ..ops(1, 0, 2, 1) }),
+    Row::new("expeldirect", 2, Budget { expels: 1, ..ops(1, 1, 1, 0) }),
+    Row {
+        may: |node, kind| node == 0 && kind != Kind::Sync || node == 1 && kind != Kind::Read,
+        ..Row::new("expelsync", 2, Budget { expels: 1, ..ops(2, 0, 1, 1) })
+    },
+    Row {
+        may: |node, kind| kind == Kind::Absorb || (node == 0) == (kind == Kind::Read),
+        victims: (1, 2),
+        ..Row::new("expelcut", 2, Budget { expels: 1, agents: 1, ..ops(2, 0, 2, 1) })
+    },
+    Row::new("expelback", 2, Budget { expels: 1, backs: 1, ..ops(1, 1, 1, 0) }),
+    Row::new("threeexpel", 3, Budget { expels: 1, ..ops(1, 0, 1, 0) }),
+];
+
+/// Rules of the machines, each with a row that does not hold without it.
+const RULES: &[(Rule, &str)] = &[
+    (Rule::OldView, "agent"),
+    (Rule::NoIds, "doubled"),
+    (Rule::NoCallIn, "absorbs"),
+    (Rule::GrantOvertaken, "blocks"),
+    (Rule::HoldsOvertaken, "plain"),
+    (Rule::ShowEarly, "agents"),
+    (Rule::CommitTwice, "agenttold"),
+    (Rule::ListLogs, "node"),
+    (Rule::DeclareAll, "agent"),
+    (Rule::ToldBefore, "agents"),
+    (Rule::KeepBelow, "nodes"),
+    (Rule::AbsentUndurable, "nodehidden"),
+    (Rule::ClaimNoBits, "plain"),
+    (Rule::NoWriters, "named"),
+    (Rule::CommitInDirect, "named"),
+    (Rule::GoneEarly, "expel"),
+    (Rule::RenewedAtEnd, "expellook"),
+    (Rule::NoIntent, "expelcopy"),
+    (Rule::CopyLate, "expelcopy"),
+    (Rule::NoQuarantine, "expelback"),
+    (Rule::CopiedOld, "backs"),
+    (Rule::DirectInCopy, "back"),
+    (Rule::CopyTwice, "doubleback"),
+    (Rule::NoAdoption, "agentread"),
+    (Rule::NotMine, "threeagent"),
+];
+
+/// What lies around them.
+const SLIPS: &[(Slip, &str)] = &[
+    (Slip::NoDeadline, "expelread"),
+    (Slip::NoAlive, "node"),
+    (Slip::NoAliveDisk, "nodedirect"),
+    (Slip::NoSlowSync, "nodedirect"),
+    (Slip::NoDataSync, "node"),
+    (Slip::NoGeneration, "plain"),
+    (Slip::CopiesForgotten, "agentback"),
+    (Slip::QuietEarly, "expelback"),
+];
+
+/// What is to be searched: the row, and what should come of it.
+struct Search {
+    row: Row,
+    holds: bool,
+}
+
+/// Searches until nothing is left to do; what did not come out as it should.
+fn search(all: &[Search]) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(Vec::new());
+    let one = || {
+        while let Some(Search { row, holds }) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            drop_rule(row.dropped);
+            let report = explore(World::new(Box::leak(Box::new(*row))));
+            let left_out = row.dropped.map(|rule| format!(" without {rule:?}"));
+            let left_out = left_out.or(row.slip.map(|slip| format!(" with {slip:?}"))).unwrap_or_default();
+            let steps = report.broken.as_ref().map(|(broken, steps)| format!(", {broken} after {} steps", steps.len()));
+            println!("{}{left_out}: {} states{}", row.name, report.states, steps.unwrap_or_default());
+            if report.broken.is_none() != *holds {
+                let (broken, steps) = report.broken.unwrap_or_default();
+                let text = format!("{}{left_out}: {broken}\n    {}", row.name, steps.join("\n    "));
+                wrong.lock().expect("no search panics").push(text);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(one);
+        }
+    });
+    wrong.into_inner().expect("no search panics")
+}
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(LONG)
+}
+
+/// With `ROW=name` one row alone; with `DEEP=1` the long ones too.
+#[test]
+fn every_row_holds() {
+    let one = std::env::var("ROW").ok();
+    let deep = std::env::var("DEEP").is_ok();
+    let wanted = |row: &&Row| {
+        one.as_ref().map_or(deep || ROWS.iter().any(|short| short.name == row.name), |one| one == row.name)
+    };
+    let all: Vec<Search> = rows().filter(wanted).map(|row| Search { row: *row, holds: true }).collect();
+    assert!(!all.is_empty(), "no row has that name");
+    let wrong = search(&all);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// With `ROW=name` those of one row alone.
+#[test]
+fn every_rule_is_missed_where_it_is_left_out() {
+    let row = |name: &str| *rows().find(|row| row.name == name).expect("there is such a row");
+    let rules = RULES.iter().map(|(rule, name)| Row { dropped: Some(*rule), ..row(name) });
+    let slips = SLIPS.iter().map(|(slip, name)| Row { slip: Some(*slip), ..row(name) });
+    let one = std::env::var("ROW").ok();
+    let wanted = |row: &Row| one.as_ref().is_none_or(|one| one == row.name);
+    let all: Vec<Search> = rules.chain(slips).filter(wanted).map(|row| Search { row, holds: false }).collect();
+    let wrong = search(&all);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,164 @@
+//! The home of some slots' files: knows who holds absence of a file that nobody owns, and who owns the others. Nothing
+//! else, and nothing durable: a home that gets a slot asks all members what they have of its files, reads the logs of
+//! those that are gone, and only then says anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::log::Log;
+use crate::message::{Declared, Message};
+use crate::names::{FileId, MemberId, Seat, Stamp};
+use crate::owner::Mail;
+use crate::rules::{Rule, kept};
+use crate::view::View;
+
+/// A file, as far as its home knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Known {
+    holders: BTreeSet<MemberId>,
+    named: Option<Named>,
+    /// Logs have records of it.
+    logged: bool,
+}
+
+/// Its owner, and who had to be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Named {
+    owner: Seat,
+    epoch: Stamp,
+    ask: Vec<MemberId>,
+    logged: bool,
+}
+
+/// A question that waits until the home knows what it has to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    from: MemberId,
+    file: FileId,
+    owns: bool,
+}
+
+/// What an agent is home of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Home {
+    count: u64,
+    /// Slots of which not all members have told yet, and those that have.
+    collecting: BTreeMap<u16, BTreeSet<MemberId>>,
+    files: BTreeMap<FileId, Known>,
+    waiting: Vec<Waiting>,
+}
+
+impl Home {
+    /// A new view. Slots that come, or were another's meanwhile, begin with nothing; files whose owner is gone have
+    /// none.
+    pub(crate) fn on_view(&mut self, me: Seat, before: u64, view: &View) {
+        let held: BTreeMap<u16, u64> = view.held_by(me).collect();
+        let new = |slot: u16| held.get(&slot).is_none_or(|since| *since > before);
+        self.files.retain(|file, _| !new(view.slot(*file)));
+        for known in self.files.values_mut() {
+            if known.named.as_ref().is_some_and(|named| !view.seats().contains(&named.owner)) {
+                known.named = None;
+                known.logged = true;
+            }
+        }
+        self.collecting.retain(|slot, _| held.contains_key(slot));
+        for slot in held.keys().filter(|slot| new(**slot)) {
+            self.collecting.insert(*slot, BTreeSet::new());
+        }
+        // What was told in an earlier view does not count: an owner of which this home has not heard may have granted
+        // more since, and be gone.
+        if kept(Rule::ToldBefore) {
+            self.collecting.values_mut().for_each(BTreeSet::clear);
+        }
+        self.waiting.clear();
+    }
+
+    /// A member tells all that it has in some slots. Those of which everything is known already.
+    pub(crate) fn on_declared(&mut self, view: &View, from: Seat, slots: &[u16], files: &[Declared]) -> Vec<u16> {
+        let asked: BTreeSet<u16> = slots.iter().copied().filter(|slot| self.collecting.contains_key(slot)).collect();
+        for declared in files.iter().filter(|declared| asked.contains(&view.slot(declared.file))) {
+            let known = self.files.entry(declared.file).or_default();
+            known.logged |= declared.logged;
+            if declared.holds {
+                known.holders.insert(from.member);
+            }
+            if let Some(epoch) = declared.owns {
+                known.named = Some(Named { owner: from, epoch, ask: Vec::new(), logged: true });
+            }
+        }
+        for slot in asked {
+            self.collecting.get_mut(&slot).map(|told| told.insert(from.member));
+        }
+        slots.iter().copied().filter(|slot| !self.collecting.contains_key(slot)).collect()
+    }
+
+    /// Members that have not told of some slot.
+    pub(crate) fn waits_for(&self, view: &View) -> Vec<MemberId> {
+        let untold = |told: &BTreeSet<MemberId>| {
+            view.seats().iter().map(|seat| seat.member).filter(|member| !told.contains(member)).collect::<Vec<_>>()
+        };
+        self.collecting.values().flat_map(untold).collect()
+    }
+
+    /// Slots of which everything is known begin to be served: the questions that waited for it.
+    pub(crate) fn serve(&mut self, view: &View, buried: &BTreeMap<MemberId, Log>, mail: &mut Mail) {
+        let all_buried = view.gone().all(|(member, _)| buried.contains_key(&member));
+        if !all_buried && kept(Rule::ListLogs) {
+            return;
+        }
+        let all_told = |told: &BTreeSet<MemberId>| view.seats().iter().all(|seat| told.contains(&seat.member));
+        let ready: Vec<u16> = self
+            .collecting
+            .iter()
+            .filter(|(_, told)| all_told(told) || !kept(Rule::DeclareAll))
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in &ready {
+            self.collecting.remove(slot);
+        }
+        if !ready.is_empty() {
+            mail.extend(view.seats().iter().map(|seat| (seat.member, Message::Heard(ready.clone()))));
+        }
+        if kept(Rule::ListLogs) {
+            for file in buried.values().flat_map(Log::files).filter(|file| ready.contains(&view.slot(*file))) {
+                self.files.entry(file).or_default().logged = true;
+            }
+        }
+        for Waiting { from, file, owns } in std::mem::take(&mut self.waiting) {
+            self.on_open(view, from, file, owns, mail);
+        }
+    }
+
+    /// A member has opened a file, or wants to absorb it.
+    pub(crate) fn on_open(&mut self, view: &View, from: MemberId, file: FileId, owns: bool, mail: &mut Mail) {
+        if self.collecting.contains_key(&view.slot(file)) {
+            let waiting = Waiting { from, file, owns };
+            if !self.waiting.contains(&waiting) {
+                self.waiting.push(waiting);
+            }
+            return;
+        }
+        let Some(seat) = view.seat(from) else {
+            return;
+        };
+        let known = self.files.entry(file).or_default();
+        if known.named.is_none() && (owns || known.logged) {
+            self.count += 1;
+            let epoch = Stamp { view: view.number(), count: self.count };
+            let members = || view.seats().iter().map(|seat| seat.member).chain(view.gone().map(|(member, _)| member));
+            let ask = if known.logged { members().collect() } else { known.holders.iter().copied().collect() };
+            known.named = Some(Named { owner: seat, epoch, ask, logged: known.logged });
+            known.holders.clear();
+        }
+        let answer = match &known.named {
+            Some(named) if named.owner == seat => {
+                Message::Yours { file, epoch: named.epoch, ask: named.ask.clone(), logged: named.logged }
+            }
+            Some(named) => Message::OwnedBy(file, named.owner, named.epoch),
+            None => {
+                known.holders.insert(from);
+                Message::Holds(file, Stamp { view: view.number(), count: self.count })
+            }
+        };
+        mail.push((from, answer));
+    }
+}

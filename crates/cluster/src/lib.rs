@@ -1,0 +1,50 @@
+//! Members of a site: who may absorb what, in which order it counts, and what is left when some are gone.
+//!
+//! The protocol is `spec/cluster.md`; this crate is its state machines, and its checker runs them through every
+//! interleaving of small cases (`checker`, in the tests). What happens comes in with its time, work goes out as
+//! [`Output`]s; there is no socket, no file and no clock.
+//!
+//! | what | whose | files |
+//! |---|---|---|
+//! | names, records, messages, work | everybody's | `names.rs`, `record.rs`, `message.rs`, `output.rs` |
+//! | the view, and fencing by time | the site's, the member's | `view.rs`, `lease.rs` |
+//! | what a log says of files | the node that writes it | `log.rs` |
+//! | who owns a file | its home | `home.rs` |
+//! | order, map, who touches slow bytes | its owner | `owner.rs`, `owner/access.rs`, `stack.rs` |
+//! | bits, requests that wait | each member | `guest.rs` |
+//! | all of these of one agent | the agent | `member.rs`, `member/` |
+//!
+//! Imports go one way: values, parts, `member.rs`, its verbs.
+//!
+//! # The invariant
+//!
+//! A record lies in the log of the node whose call caused it. While a byte is mapped, its slow byte is touched only by
+//! threads that the owner knows as writers, or by the one copy under way. Who reads or writes it without asking holds
+//! absence, which is called in before anything is mapped there.
+#![forbid(unsafe_code)]
+
+mod guest;
+mod home;
+mod lease;
+mod log;
+mod member;
+mod message;
+mod names;
+mod output;
+mod owner;
+mod record;
+mod rules;
+mod stack;
+mod view;
+
+#[cfg(test)]
+mod checker;
+
+pub use lease::Timing;
+pub use log::{Log, Logged};
+pub use member::Member;
+pub use message::{Answer, Ask, Declared, Envelope, Message, Writing};
+pub use names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
+pub use output::Output;
+pub use record::{Entry, Intent, Record, What};
+pub use view::{Fate, View};

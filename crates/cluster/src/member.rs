@@ -1,0 +1,230 @@
+//! One agent of a member: its view, its deadline, what it is home of, owns and uses, its log. Routes what comes in.
+//!
+//! Messages to itself it hears at once, and they cost nothing: a site with one member is a home, an owner and a guest
+//! of each file that say everything to themselves.
+
+mod guests;
+mod letters;
+mod views;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use headstart_units::Nanos;
+use headstart_units::request::Range;
+
+use crate::guest::Guest;
+use crate::home::Home;
+use crate::lease::{Lease, Timing};
+use crate::log::Log;
+use crate::message::{Envelope, Message};
+use crate::names::{FileId, MemberId, RequestId, Seat};
+use crate::output::Output;
+use crate::owner::{Mail, Owner, Site};
+use crate::record::Intent;
+use crate::view::View;
+
+/// A copy that begins when its intent is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Intended {
+    intent: Intent,
+    of: MemberId,
+    place: u64,
+    /// How many entries have to be durable.
+    after: u64,
+}
+
+/// An agent of a member.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    seat: Seat,
+    view: Arc<View>,
+    lease: Lease,
+    home: Home,
+    owners: BTreeMap<FileId, Owner>,
+    guests: BTreeMap<FileId, Guest>,
+    log: Log,
+    /// Logs of members that are out, up to their cuts.
+    buried: BTreeMap<MemberId, Log>,
+    /// Slots whose home has not heard yet what this member has there.
+    undeclared: BTreeSet<u16>,
+    /// Threads that ask whether a member lives.
+    pings: BTreeMap<RequestId, MemberId>,
+    intended: Vec<Intended>,
+    expelled: bool,
+    to_self: VecDeque<Message>,
+    out: Vec<Output>,
+}
+
+impl Member {
+    /// An agent that begins with a log and with what it finds of bits that are clear, by file; nothing of either where
+    /// the member is new. It takes part from its first view on.
+    pub fn new(seat: Seat, timing: Timing, log: Log, found: Vec<(FileId, Vec<Range>)>) -> Member {
+        let guests = found.into_iter().map(|(file, absent)| (file, Guest::found(absent)));
+        Member {
+            seat,
+            view: Arc::new(View::none()),
+            lease: Lease::new(timing),
+            home: Home::default(),
+            owners: BTreeMap::new(),
+            guests: guests.collect(),
+            log,
+            buried: BTreeMap::new(),
+            undeclared: BTreeSet::new(),
+            pings: BTreeMap::new(),
+            intended: Vec::new(),
+            expelled: false,
+            to_self: VecDeque::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Its seat.
+    pub fn seat(&self) -> Seat {
+        self.seat
+    }
+
+    /// Its view.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Its log.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Whether it was expelled: it does nothing more.
+    pub fn is_expelled(&self) -> bool {
+        self.expelled
+    }
+
+    /// Whether it answers requests for a file as its owner.
+    pub fn owns(&self, file: FileId) -> bool {
+        !self.expelled && self.owners.get(&file).is_some_and(Owner::serves)
+    }
+
+    /// What there is to do.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Members that leave and whose deadline has surely passed. Whoever has one copies the durable part of its log to a
+    /// name of its own, and proposes the view with that cut.
+    pub fn over(&self, now: Nanos) -> Vec<MemberId> {
+        self.lease.over(now).collect()
+    }
+
+    /// Members of which something is awaited. One that is silent for a deadline's length is to be expelled.
+    pub fn waits_for(&self) -> BTreeSet<MemberId> {
+        let mut members: BTreeSet<MemberId> = self.owners.values().flat_map(Owner::waits_for).collect();
+        members.extend(self.home.waits_for(&self.view));
+        members.extend(self.pings.values());
+        members.extend(self.undeclared.iter().map(|slot| self.view.holder(*slot).member));
+        for (file, guest) in &self.guests {
+            let asked = guest.owner().map_or(self.view.home(*file), |(owner, _)| owner);
+            members.extend((!guest.asked().is_empty()).then_some(asked.member));
+        }
+        members.remove(&self.seat.member);
+        members
+    }
+
+    /// Whether there is something to say again.
+    pub fn waits(&self) -> bool {
+        !self.waits_for().is_empty()
+            || self.guests.values().any(|guest| !guest.asked().is_empty() || guest.last_list().is_some())
+    }
+
+    /// Says again all that was not answered.
+    pub fn again(&mut self) {
+        self.declare();
+        let pings: Vec<(RequestId, MemberId)> = self.pings.iter().map(|(id, member)| (*id, *member)).collect();
+        for (id, member) in pings {
+            self.tell(member, Message::Ping(id));
+        }
+        let files: Vec<FileId> = self.guests.keys().copied().collect();
+        for file in files {
+            self.forward(file);
+            self.list_again(file);
+        }
+        self.with_owners(|owner, site, mail| owner.again(site, mail));
+        self.hear_own();
+    }
+
+    /// A write-back of a range of a file that this member owns begins, if nothing is in its way.
+    pub fn write_back(&mut self, file: FileId, range: Range) -> bool {
+        let mut begun = false;
+        self.with_owner(file, |owner, site, mail| begun = owner.write_back(site, range, mail));
+        self.hear_own();
+        begun
+    }
+
+    /// To the agent of a member, if it has a seat.
+    fn tell(&mut self, member: MemberId, message: Message) {
+        if let Some(seat) = self.view.seat(member) {
+            self.send(seat, message);
+        }
+    }
+
+    fn send(&mut self, to: Seat, message: Message) {
+        if to == self.seat {
+            self.to_self.push_back(message);
+        } else {
+            self.out.push(Output::Send(Envelope { from: self.seat, to, view: self.view.number(), message }));
+        }
+    }
+
+    fn deliver(&mut self, mail: Mail) {
+        for (member, message) in mail {
+            self.tell(member, message);
+        }
+    }
+
+    fn hear_own(&mut self) {
+        while let Some(message) = self.to_self.pop_front() {
+            self.hear(self.seat, message);
+        }
+    }
+
+    fn with_owner(&mut self, file: FileId, act: impl FnOnce(&mut Owner, &Site<'_>, &mut Mail)) {
+        let site = Site { me: self.seat.member, view: &self.view, buried: &self.buried };
+        let mut mail = Mail::new();
+        if let Some(owner) = self.owners.get_mut(&file) {
+            act(owner, &site, &mut mail);
+        }
+        self.deliver(mail);
+    }
+
+    fn with_owners(&mut self, mut act: impl FnMut(&mut Owner, &Site<'_>, &mut Mail)) {
+        let site = Site { me: self.seat.member, view: &self.view, buried: &self.buried };
+        let mut mail = Mail::new();
+        for owner in self.owners.values_mut() {
+            act(owner, &site, &mut mail);
+        }
+        self.deliver(mail);
+    }
+
+    fn with_home(&mut self, act: impl FnOnce(&mut Home, &View, &BTreeMap<MemberId, Log>, &mut Mail)) {
+        let mut mail = Mail::new();
+        act(&mut self.home, &self.view, &self.buried, &mut mail);
+        self.deliver(mail);
+    }
+
+    /// For the checker: a site whose first view everybody has already.
+    #[cfg(test)]
+    pub(crate) fn settle_at(&mut self, view: Arc<View>) {
+        self.view = view;
+    }
+
+    /// For the checker: a tick has passed.
+    #[cfg(test)]
+    pub(crate) fn age(&mut self, tick: Nanos, now: Nanos) {
+        self.lease.age(tick, now);
+    }
+
+    /// For the checker: whether time makes a difference to members that leave.
+    #[cfg(test)]
+    pub(crate) fn leaving_ages(&self, now: Nanos) -> bool {
+        self.lease.leaving_ages(now)
+    }
+}

@@ -1,0 +1,101 @@
+//! A new view: what it ends, and what has to be said then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headstart_units::Nanos;
+
+use crate::log::Log;
+use crate::member::Member;
+use crate::message::{Answer, Declared, Message};
+use crate::names::{FileId, MemberId, RequestId, Seat};
+use crate::output::Output;
+use crate::view::{Fate, View};
+
+impl Member {
+    /// A look at the membership service, begun at `started`, has shown this view.
+    pub fn on_view(&mut self, started: Nanos, now: Nanos, view: Arc<View>) {
+        if self.expelled || view.number() < self.view.number() {
+            return;
+        }
+        if !view.seats().contains(&self.seat) {
+            self.expelled = true;
+            self.out.push(Output::Expelled);
+            return;
+        }
+        let until = self.lease.look(started, now, &view);
+        self.out.push(Output::Deadline(until));
+        if view.number() > self.view.number() {
+            self.install(view);
+        }
+        self.start_copies(now);
+        self.hear_own();
+    }
+
+    fn install(&mut self, view: Arc<View>) {
+        let before = self.view.number();
+        self.view = view;
+        self.undeclared.extend(self.view.moved_since(before));
+        let out: Vec<MemberId> = self.view.gone().filter(|(_, cut)| cut.is_some()).map(|(member, _)| member).collect();
+        let unread = out.into_iter().filter(|member| !self.buried.contains_key(member));
+        self.out.extend(unread.map(Output::ReadLog));
+        for guest in self.guests.values_mut() {
+            guest.on_view(self.view.seats());
+        }
+        self.home.on_view(self.seat, before, &self.view);
+        let lost: Vec<RequestId> = self
+            .pings
+            .iter()
+            .filter(|(_, member)| self.view.fate(**member) != Fate::Seated)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in lost {
+            self.pings.remove(&id);
+            self.out.push(Output::Answer(id, Answer::Again));
+        }
+        self.with_owners(|owner, site, mail| owner.on_view(site, mail));
+        self.with_home(|home, view, buried, mail| home.serve(view, buried, mail));
+        self.again();
+    }
+
+    /// The log of a member that is out, up to its cut.
+    pub fn on_log_read(&mut self, member: MemberId, log: Log) {
+        self.buried.insert(member, log);
+        self.with_owners(|owner, site, mail| owner.on_view(site, mail));
+        self.with_home(|home, view, buried, mail| home.serve(view, buried, mail));
+        self.hear_own();
+    }
+
+    /// Tells homes of slots that moved what this member has there.
+    pub(super) fn declare(&mut self) {
+        let mut homes: BTreeMap<Seat, Vec<u16>> = BTreeMap::new();
+        for slot in &self.undeclared {
+            homes.entry(self.view.holder(*slot)).or_default().push(*slot);
+        }
+        for (home, slots) in homes {
+            let files = self.declared(&slots);
+            self.send(home, Message::Declare(slots, files));
+        }
+    }
+
+    fn declared(&self, slots: &[u16]) -> Vec<Declared> {
+        let logged = self.log.files();
+        let mut files: Vec<FileId> = self
+            .guests
+            .keys()
+            .chain(self.owners.keys())
+            .chain(&logged)
+            .filter(|file| slots.contains(&self.view.slot(**file)))
+            .copied()
+            .collect();
+        files.sort_unstable();
+        files.dedup();
+        let declared = files.into_iter().map(|file| Declared {
+            file,
+            holds: self.guests.get(&file).is_some_and(|guest| guest.holds_alone()),
+            owns: self.owners.get(&file).map(|owner| owner.epoch()),
+            logged: logged.contains(&file),
+        });
+        declared.filter(|declared| declared.holds || declared.owns.is_some() || declared.logged).collect()
+    }
+}

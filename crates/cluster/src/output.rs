@@ -1,0 +1,42 @@
+//! What the runtime has to do, in this order.
+
+use headstart_units::Nanos;
+use headstart_units::request::Range;
+
+use crate::message::{Answer, Envelope};
+use crate::names::{FileId, MemberId, RequestId, Stamp};
+use crate::record::{Entry, Intent};
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Send it; whether it arrives is open.
+    Send(Envelope),
+    /// Append it to this member's log before anything behind it is done.
+    Append(Entry),
+    /// Answer a thread.
+    Answer(RequestId, Answer),
+    /// Clear the bits of a range: threads read and write the slow file by themselves.
+    Clear(FileId, Range),
+    /// Set the bits of a range, raise its generation, fence, then look at the slots: `Member::on_fenced`.
+    Fence {
+        /// The file.
+        file: FileId,
+        /// The epoch for which.
+        epoch: Stamp,
+        /// The call for which; none for a claim.
+        call: Option<u64>,
+        /// The bytes.
+        range: Range,
+    },
+    /// Make the log durable, with all that it speaks of: `Member::on_synced`.
+    Barrier,
+    /// Copy the bytes at a place of a member's data file to the slow file: `Member::on_copied`.
+    StartCopy(Intent, MemberId, u64),
+    /// Read the log of a member that is out, up to its cut: `Member::on_log_read`.
+    ReadLog(MemberId),
+    /// Threads may rely upon what they hold until then: it stands in the shared file's header.
+    Deadline(Nanos),
+    /// This member was expelled: threads that wait fail.
+    Expelled,
+}

@@ -1,0 +1,172 @@
+//! The view: who is a member, which of them is home of which files, whose log was cut where.
+//!
+//! It lies in the membership service and changes by compare-and-swap of its number: each change here gives the view to
+//! propose. A member that is expelled is *leaving* until its deadline has surely passed and its log was cut, then
+//! *out*. Nobody counts a log of a member that is not out, but its own agent, and nobody counts more of one that is out
+//! than its cut says: an expelled node may go on writing.
+
+use std::collections::BTreeSet;
+
+use crate::names::{FileId, MemberId, Seat};
+
+/// What became of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It has a seat in the view.
+    Seated,
+    /// It was expelled. It may still believe in an older view until its deadline has passed.
+    Leaving,
+    /// Nothing of it counts any more but its log up to the cut.
+    Out,
+}
+
+/// A member that was expelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Gone {
+    member: MemberId,
+    /// How many entries of its log count. None until its deadline has passed.
+    cut: Option<u64>,
+    /// No copy of it is under way any more.
+    quiet: bool,
+}
+
+/// Who is home of the files of one slot, and since which view without a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Slot {
+    holder: Seat,
+    since: u64,
+}
+
+/// A view.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    number: u64,
+    seats: Vec<Seat>,
+    slots: Vec<Slot>,
+    gone: Vec<Gone>,
+}
+
+impl View {
+    /// The first view of a site.
+    pub fn first(seats: Vec<Seat>, slots: usize) -> View {
+        assert!(!seats.is_empty(), "a view has members");
+        let holder = |slot: usize| Slot { holder: seats[slot % seats.len()], since: 1 };
+        View { number: 1, slots: (0..slots).map(holder).collect(), seats, gone: Vec::new() }
+    }
+
+    /// What an agent has before it has seen any.
+    pub(crate) fn none() -> View {
+        View { number: 0, seats: Vec::new(), slots: Vec::new(), gone: Vec::new() }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The members' agents.
+    pub fn seats(&self) -> &[Seat] {
+        &self.seats
+    }
+
+    /// The agent of a member.
+    pub fn seat(&self, member: MemberId) -> Option<Seat> {
+        self.seats.iter().copied().find(|seat| seat.member == member)
+    }
+
+    /// What became of a member.
+    pub fn fate(&self, member: MemberId) -> Fate {
+        match self.gone.iter().find(|gone| gone.member == member) {
+            Some(Gone { cut: Some(_), .. }) => Fate::Out,
+            Some(_) => Fate::Leaving,
+            None => Fate::Seated,
+        }
+    }
+
+    /// Members that were expelled, each with its cut.
+    pub fn gone(&self) -> impl Iterator<Item = (MemberId, Option<u64>)> {
+        self.gone.iter().map(|gone| (gone.member, gone.cut))
+    }
+
+    /// Whether copies of an expelled member may still land.
+    pub fn may_land(&self, member: MemberId) -> bool {
+        self.gone.iter().any(|gone| gone.member == member && !gone.quiet)
+    }
+
+    /// The slot of a file.
+    pub(crate) fn slot(&self, file: FileId) -> u16 {
+        // Inode numbers come in sequences; the factor is Knuth's, 2^64 over the golden ratio.
+        let mixed = file.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (mixed % self.slots.len() as u64) as u16
+    }
+
+    /// The agent that is home of a slot.
+    pub(crate) fn holder(&self, slot: u16) -> Seat {
+        self.slots[slot as usize].holder
+    }
+
+    /// The agent that is home of a file.
+    pub fn home(&self, file: FileId) -> Seat {
+        self.holder(self.slot(file))
+    }
+
+    /// Slots that an agent holds, each with the view since which it does.
+    pub(crate) fn held_by(&self, seat: Seat) -> impl Iterator<Item = (u16, u64)> {
+        let all = self.slots.iter().enumerate().filter(move |(_, slot)| slot.holder == seat);
+        all.map(|(slot, held)| (slot as u16, held.since))
+    }
+
+    /// Slots that have another holder than some view before, or had one meanwhile.
+    pub(crate) fn moved_since(&self, number: u64) -> BTreeSet<u16> {
+        let moved = self.slots.iter().enumerate().filter(|(_, slot)| slot.since > number);
+        moved.map(|(slot, _)| slot as u16).collect()
+    }
+
+    fn next(&self) -> View {
+        View { number: self.number + 1, ..self.clone() }
+    }
+
+    /// Without a member that is silent. The last one stays.
+    pub fn without(&self, member: MemberId) -> Option<View> {
+        let mut view = self.next();
+        view.seats.retain(|seat| seat.member != member);
+        if view.seats.is_empty() || view.seats.len() == self.seats.len() {
+            return None;
+        }
+        view.gone.push(Gone { member, cut: None, quiet: false });
+        for at in 0..view.slots.len() {
+            if view.slots[at].holder.member == member {
+                view.slots[at] = Slot { holder: view.seats[at % view.seats.len()], since: view.number };
+            }
+        }
+        Some(view)
+    }
+
+    /// With the next agent of a member that has a seat.
+    pub fn restarted(&self, member: MemberId) -> Option<View> {
+        let old = self.seat(member)?;
+        let seat = Seat { incarnation: old.incarnation + 1, ..old };
+        let mut view = self.next();
+        view.seats.iter_mut().filter(|other| **other == old).for_each(|other| *other = seat);
+        for slot in view.slots.iter_mut().filter(|slot| slot.holder == old) {
+            *slot = Slot { holder: seat, since: view.number };
+        }
+        Some(view)
+    }
+
+    /// With the cut of a member's log whose deadline has passed.
+    pub fn with_cut(&self, member: MemberId, cut: u64) -> Option<View> {
+        let mut view = self.next();
+        let gone = view.gone.iter_mut().find(|gone| gone.member == member && gone.cut.is_none())?;
+        gone.cut = Some(cut);
+        Some(view)
+    }
+
+    /// With a member's copies known to have ended.
+    pub fn quieted(&self, member: MemberId) -> Option<View> {
+        let mut view = self.next();
+        let gone = view.gone.iter_mut().find(|gone| gone.member == member && !gone.quiet)?;
+        gone.quiet = true;
+        Some(view)
+    }
+}
