@@ -35,7 +35,7 @@
 
 use super::shared::{
     BITS_PER_FILE, Counter, FileEntry, KIND_EXTEND, KIND_WRITE, STATE_ASKING, STATE_CHEAP, STATE_FREE, STATE_LISTED,
-    STATE_READING, Shared, Slot, bits_of, granules_of, word_of_granule,
+    STATE_READING, Shared, Slot, bits_of, granules_of, only_granule, word_of_granule,
 };
 use headstart_units::GRANULE_BYTES;
 use headstart_units::atomics::{Ordering, fence};
@@ -183,7 +183,10 @@ impl Shared<'_> {
     /// Whether every bit of `range` is clear: the slow file may be read.
     #[inline]
     pub fn all_clear(&self, file: u32, range: Range) -> bool {
-        bits_of(range).all(|bit| !self.is_set(file, bit))
+        match only_granule(range) {
+            Some(granule) => !self.is_set(file, granule % BITS_PER_FILE),
+            None => bits_of(range).all(|bit| !self.is_set(file, bit)),
+        }
     }
 
     /// Whether any bit of `range` is clear.
@@ -224,7 +227,10 @@ impl Shared<'_> {
     #[inline]
     pub fn generation_of(&self, file: u32, range: Range) -> u64 {
         let generation = |word| self.granule(file, word).generation.load(Ordering::Acquire);
-        granules_of(range).map(generation).fold(0, u64::wrapping_add)
+        match only_granule(range) {
+            Some(granule) => generation(word_of_granule(granule)),
+            None => granules_of(range).map(generation).fold(0, u64::wrapping_add),
+        }
     }
 
     /// Whether the generation of `range` is still what it was before the slow file was read: then what was read

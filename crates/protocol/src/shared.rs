@@ -470,6 +470,13 @@ pub fn word_of(offset: u64) -> usize {
     word_of_granule(offset / GRANULE_BYTES)
 }
 
+/// The granule of a range that lies in one, as most requests do.
+#[inline]
+pub(crate) fn only_granule(range: Range) -> Option<u64> {
+    let first = range.offset / GRANULE_BYTES;
+    (!range.is_empty() && (range.end() - 1) / GRANULE_BYTES == first).then_some(first)
+}
+
 /// The bits that speak for `range`: the first one and their number, both modulo [`BITS_PER_FILE`]. Empty
 /// ranges have none.
 #[inline]
