@@ -9,8 +9,10 @@ use std::time::Instant;
 
 use headstart_model::cluster::{Cluster, FileRequest, Placement};
 use headstart_model::elevator::ElevatorKind;
+use headstart_model::file_cache::FileReadAhead;
 use headstart_model::profile::Profile;
-use headstart_model::server::{FileReadAhead, Operation, Origin, ServerConfig};
+use headstart_model::request::{Operation, Origin};
+use headstart_model::server::ServerConfig;
 use headstart_units::{KIB, Nanos};
 
 const STRIPE: u64 = 64 * KIB;

@@ -12,7 +12,8 @@
 use headstart_units::Nanos;
 use serde::Serialize;
 
-use crate::server::{Completion, Operation, Origin, Request, Server, ServerConfig, ServerStats};
+use crate::request::{Completion, Operation, Origin, Request};
+use crate::server::{Server, ServerConfig, ServerStats};
 
 mod timers;
 

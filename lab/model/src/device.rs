@@ -7,8 +7,9 @@
 use headstart_units::Nanos;
 use serde::Serialize;
 
-use crate::server::Operation;
+use crate::request::Operation;
 
+pub mod config;
 pub mod hdd;
 pub mod null;
 pub mod ssd;

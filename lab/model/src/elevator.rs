@@ -10,18 +10,18 @@ use std::str::FromStr;
 use headstart_units::{KIB, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::server::{Operation, Origin};
-
 mod batch_list;
 mod cfq;
 mod deadline;
 mod noop;
+mod part;
 mod pool;
 
 use cfq::Cfq;
 pub use cfq::CfqConfig;
 use deadline::Deadline;
 use noop::Noop;
+pub use part::{Batch, Part};
 use pool::Pool;
 
 /// Largest command after merging unless told otherwise (max_sectors_kb of Linux 2.6: 512 KiB).
@@ -67,58 +67,6 @@ impl fmt::Display for ElevatorKind {
             ElevatorKind::Deadline => "deadline",
             ElevatorKind::Cfq => "cfq",
         })
-    }
-}
-
-/// A piece of somebody's request, at most [`COMMAND_BYTES_MAX`] long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part<T> {
-    /// Whose.
-    pub owner: T,
-    /// Read or write.
-    pub operation: Operation,
-    /// First byte.
-    pub address: u64,
-    /// Length in bytes.
-    pub length: u64,
-    /// Whose request it serves.
-    pub origin: Origin,
-    /// True if it fills the server's page cache. It stays a command of its own, so that the first window is
-    /// there before the next has come.
-    pub is_read_ahead: bool,
-}
-
-/// One disk command: parts that lie side by side.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch<T> {
-    /// First byte.
-    pub address: u64,
-    /// The byte after the last.
-    pub end: u64,
-    /// Read or write.
-    pub operation: Operation,
-    /// Owner of the part that came first.
-    pub first: T,
-    /// Owners of the parts merged into it.
-    pub merged: Vec<T>,
-    /// Which queue it comes from, for [`Elevator::on_finished`].
-    pub queue: u32,
-    arrived: Nanos,
-    sequence: u64,
-}
-
-impl<T> Batch<T> {
-    fn new(now: Nanos, part: Part<T>, sequence: u64) -> Batch<T> {
-        Batch {
-            address: part.address,
-            end: part.address + part.length,
-            operation: part.operation,
-            first: part.owner,
-            merged: Vec::new(),
-            queue: 0,
-            arrived: now,
-            sequence,
-        }
     }
 }
 
@@ -238,15 +186,6 @@ impl<T: Copy + fmt::Debug + Send + 'static> Elevator<T> {
     /// True if nothing waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-/// Index of a direction: reads 0, writes 1.
-fn direction(operation: Operation) -> usize {
-    match operation {
-        Operation::Read => 0,
-        Operation::Write => 1,
-        Operation::Flush => unreachable!("a flush does not pass the elevator"),
     }
 }
 

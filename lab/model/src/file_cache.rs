@@ -19,7 +19,11 @@ use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
-use crate::server::{FileReadAhead, Origin};
+use crate::request::Origin;
+
+mod config;
+
+pub use config::FileReadAhead;
 
 /// How far behind the frontier a read may be and continue the stream, in pages (calibrated).
 const BEHIND_PAGES: u64 = 65;

@@ -19,6 +19,7 @@ pub mod file_cache;
 pub mod nic;
 pub mod profile;
 pub mod queue;
+pub mod request;
 pub mod server;
 pub mod server_cache;
 pub mod slab;

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use headstart_units::{MIB, Nanos};
 
+use crate::device::config::DeviceConfig;
 use crate::device::hdd::HddConfig;
 use crate::device::hdd::geometry::Mechanics;
 use crate::device::ssd::{SsdConfig, SsdForm, StreamCost};
 use crate::queue::AGE_LIMIT;
-use crate::server::DeviceConfig;
 
 /// A device this crate has figures for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

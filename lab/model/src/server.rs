@@ -17,7 +17,8 @@ use headstart_units::Nanos;
 
 use crate::device::Finished;
 use crate::elevator::{ElevatorConfig, ElevatorKind};
-use crate::file_cache::{Fetch, FileCache};
+use crate::file_cache::{Fetch, FileCache, FileReadAhead};
+use crate::request::{Completion, Operation, Request};
 use crate::server_cache::ServerCache;
 
 mod accesses;
@@ -26,14 +27,16 @@ mod disk;
 mod events;
 mod intake;
 mod operations;
+mod orders;
 pub mod probe;
 mod requests;
 mod service;
 mod stats;
 mod volume;
+mod volume_stats;
 
 pub use accesses::{Access, Actor};
-pub use config::{DeviceConfig, FileReadAhead, ServerConfig};
+pub use config::{ServerConfig, VolumeConfig};
 use disk::Disk;
 use events::{EventKind, Events};
 use intake::Intake;
@@ -42,54 +45,7 @@ use requests::{Pending, Requests};
 use stats::Counters;
 pub use stats::ServerStats;
 use volume::Volume;
-pub use volume::{VolumeConfig, VolumeStats};
-
-/// What a request asks of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// Bytes from the device to the client.
-    Read,
-    /// Bytes from the client to the device.
-    Write,
-    /// Everything acknowledged before is on the medium when this completes.
-    Flush,
-}
-
-/// Whose a request is. It decides which queue of an elevator a request belongs to and which stream of reads
-/// it continues, and nothing else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Origin {
-    /// The parallel program.
-    pub job: u32,
-    /// Its rank.
-    pub rank: u32,
-    /// The file, by a number of the job's.
-    pub file: u32,
-}
-
-/// One request to one server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Chosen by the caller; comes back in the completion.
-    pub id: u64,
-    /// What is asked.
-    pub operation: Operation,
-    /// Byte address on the server's device.
-    pub address: u64,
-    /// Length in bytes; zero for a flush.
-    pub length: u64,
-    /// Whose it is.
-    pub origin: Origin,
-}
-
-/// A finished request: its reply has left the server's NIC and reached the client at `at`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// The request's id.
-    pub id: u64,
-    /// When it finished.
-    pub at: Nanos,
-}
+pub use volume_stats::VolumeStats;
 
 /// One emulated file server.
 ///
@@ -261,6 +217,24 @@ impl Server {
         let stats =
             self.counters.report(now, self.disk.stats(now), self.cache.as_ref().map_or(0, |cache| cache.held_bytes()));
         ServerStats { volume: self.volume.as_ref().map(|volume| volume.stats(now)), ..stats }
+    }
+
+    /// From now on accesses are noted.
+    pub fn note_accesses(&mut self) {
+        self.accesses.get_or_insert_default();
+    }
+
+    /// Moves what was noted since the last time to the end of `accesses`, in order of time.
+    pub fn take_accesses(&mut self, accesses: &mut Vec<Access>) {
+        if let Some(noted) = &mut self.accesses {
+            accesses.append(noted);
+        }
+    }
+
+    fn note(&mut self, at: Nanos, actor: Actor, operation: Operation, address: u64, length: u64) {
+        if let Some(noted) = &mut self.accesses {
+            noted.push(Access { at, actor, operation, address, length });
+        }
     }
 
     fn complete(&mut self, at: Nanos, slot: u32, completions: &mut Vec<Completion>) {

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use headstart_model::cluster::{Cluster, FileRequest, Placement};
 use headstart_model::elevator::ElevatorKind;
+use headstart_model::file_cache::FileReadAhead;
 use headstart_model::profile::Profile;
-use headstart_model::server::{FileReadAhead, Operation, Origin, ServerConfig};
+use headstart_model::request::{Operation, Origin};
+use headstart_model::server::ServerConfig;
 use headstart_units::{KIB, MIB, Nanos};
 
 struct Counting;

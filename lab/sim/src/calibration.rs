@@ -7,7 +7,7 @@ use headstart_insight::calibration::findings;
 use headstart_insight::calibration::findings::{Pieces, Striping};
 use headstart_insight::calibration::schedule::{Planned, SPAN_BYTES_MIN, Tier, loads};
 use headstart_insight::calibration::{Disk, Flash, Latencies, Load, Measured, Offsets};
-use headstart_model::server::Origin;
+use headstart_model::request::Origin;
 use headstart_policy::cost::region;
 use headstart_units::request::{Direction, Range};
 use headstart_units::{GIB, Nanos};

@@ -9,7 +9,8 @@
 //! they were started.
 
 use headstart_model::nic::HEADER_BYTES;
-use headstart_model::server::{Access, Completion, Operation, Origin, Request, ServerStats};
+use headstart_model::request::{Completion, Operation, Origin, Request};
+use headstart_model::server::{Access, ServerStats};
 use headstart_model::slab::Slab;
 use headstart_units::Nanos;
 use headstart_units::request::Range;

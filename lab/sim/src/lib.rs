@@ -48,7 +48,8 @@ mod tier;
 pub mod workload;
 
 pub use fabric::ServerAccess;
-pub use headstart_model::server::{Access, Actor, Operation};
+pub use headstart_model::request::Operation;
+pub use headstart_model::server::{Access, Actor};
 pub use report::Report;
 pub use run::{Options, Programs, SimulationError, run, run_programs};
 pub use scenario::Scenario;

@@ -4,7 +4,7 @@
 //! The decision is core's ([`Regions`] as a policy, cut where its answer changes); parts of a request go one
 //! after the other. A region's bytes have the same offset in the file's flash part as in the file.
 
-use headstart_model::server::Operation;
+use headstart_model::request::Operation;
 use headstart_policy::client::Request;
 use headstart_policy::client::carl::Regions;
 use headstart_policy::client::{Decision, parts};

@@ -8,7 +8,7 @@ mod flow;
 
 use std::collections::VecDeque;
 
-use headstart_model::server::Origin;
+use headstart_model::request::Origin;
 use headstart_units::Nanos;
 use headstart_units::request::{Access, Range};
 use headstart_workload::Program;
@@ -235,7 +235,7 @@ impl<'a> Simulation<'a> {
         Order {
             owner: Owner::Rank(rank),
             tier: TierName::Disk,
-            operation: headstart_model::server::Operation::Read,
+            operation: headstart_model::request::Operation::Read,
             node: state.node,
             origin: Origin { job: state.job, rank: state.number, file },
         }

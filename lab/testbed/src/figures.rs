@@ -5,10 +5,11 @@
 //! flash are single commands on an idle device.
 
 use headstart_insight::calibration::{BLOCK_BYTES, Latencies};
+use headstart_model::device::config::DeviceConfig;
 use headstart_model::device::hdd::HddConfig;
 use headstart_model::device::hdd::geometry::Geometry;
 use headstart_model::profile::Profile;
-use headstart_model::server::{DeviceConfig, Operation};
+use headstart_model::request::Operation;
 use headstart_policy::cost::KNEE_SHARE;
 use headstart_units::{MIB, Nanos};
 use serde::Serialize;

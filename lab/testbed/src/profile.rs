@@ -19,7 +19,7 @@ mod seek;
 
 use std::fmt;
 
-use headstart_model::server::Operation;
+use headstart_model::request::Operation;
 use headstart_policy::cost::region::Costs;
 use headstart_units::{ByteSize, GIB, KIB, MIB};
 use serde::{Deserialize, Serialize};

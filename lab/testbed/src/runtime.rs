@@ -29,7 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
-use headstart_model::server::{Completion, Operation};
+use headstart_model::request::{Completion, Operation};
 use headstart_units::Nanos;
 
 use crate::filesystem::errno;

@@ -4,13 +4,13 @@ use std::fmt;
 
 use headstart_block::layout::{GUARD_BLOCKS_MAX, Layout};
 use headstart_model::cluster::{Cluster, FileRequest, Placement};
+use headstart_model::device::config::DeviceConfig;
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
+use headstart_model::request::{Completion, Operation, Origin};
 use headstart_model::server::probe::sizes;
-use headstart_model::server::{
-    self, Completion, DeviceConfig, Operation, Origin, ServerConfig, VolumeConfig, VolumeStats,
-};
+use headstart_model::server::{self, ServerConfig, VolumeConfig, VolumeStats};
 use headstart_policy::server::chain;
 use headstart_policy::server::chain::Names;
 use headstart_policy::server::itransformer;

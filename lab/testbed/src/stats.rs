@@ -11,7 +11,7 @@ mod table;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headstart_model::server::Operation;
+use headstart_model::request::Operation;
 use headstart_units::Nanos;
 use serde::{Deserialize, Serialize};
 

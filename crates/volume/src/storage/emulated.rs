@@ -13,10 +13,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use headstart_block::devices::Device;
+use headstart_model::device::config::DeviceConfig;
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{self, DeviceConfig, Origin, Server, ServerConfig};
+use headstart_model::request::{self, Origin};
+use headstart_model::server::{Server, ServerConfig};
 use headstart_units::Nanos;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
@@ -33,7 +35,7 @@ pub struct Emulation {
     pending: HashMap<u64, io::Result<Buffer>>,
     /// Those that it has, by time: it may say so ahead.
     finished: BinaryHeap<Reverse<(Nanos, u64)>>,
-    scratch: Vec<server::Completion>,
+    scratch: Vec<request::Completion>,
 }
 
 /// The host's end of a device: a disk behind deadline with 128 requests, flash without an elevator, as Linux
@@ -64,16 +66,16 @@ impl Emulation {
     fn submit(&mut self, now: Nanos, operation: Operation) {
         let Operation { id, device, offset, action } = operation;
         let (kind, length) = match &action {
-            Action::Read(buffer) => (server::Operation::Read, buffer.len()),
-            Action::Write(slices) => (server::Operation::Write, slices.iter().map(|slice| slice.bytes().len()).sum()),
+            Action::Read(buffer) => (request::Operation::Read, buffer.len()),
+            Action::Write(slices) => (request::Operation::Write, slices.iter().map(|slice| slice.bytes().len()).sum()),
             // Its disk is one that has to be written: nothing asks for this. A model would take what a write takes.
-            Action::Zero(length) => (server::Operation::Write, *length as usize),
-            Action::Flush => (server::Operation::Flush, 0),
+            Action::Zero(length) => (request::Operation::Write, *length as usize),
+            Action::Flush => (request::Operation::Flush, 0),
         };
         self.advance(now);
         let origin = Origin::default();
         self.server
-            .on_request(now, server::Request { id, operation: kind, address: offset, length: length as u64, origin });
+            .on_request(now, request::Request { id, operation: kind, address: offset, length: length as u64, origin });
         let result = match action {
             Action::Flush => Ok(empty()),
             action => perform(&self.file, Operation { id, device, offset, action }).result,

@@ -22,7 +22,7 @@ use headstart_units::Nanos;
 
 use super::{Command, Device, DeviceStats, Finished};
 use crate::queue::{CommandQueue, Span, TAGS};
-use crate::server::Operation;
+use crate::request::Operation;
 
 mod arm;
 pub mod geometry;

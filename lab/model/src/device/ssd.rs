@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 use headstart_units::{KIB, Nanos};
 
 use super::{Command, Device, DeviceStats, Finished};
-use crate::server::Operation;
+use crate::request::Operation;
 
 /// Cost of one direction of a stream device: t0 + n / B per command, n / cap of the shared bus.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Batch, Part};
+use super::part::{Batch, Part};
 
 /// Commands of one direction, by address and by age.
 #[derive(Debug)]

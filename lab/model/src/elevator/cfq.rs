@@ -28,8 +28,8 @@ use std::hash::BuildHasherDefault;
 use headstart_units::Nanos;
 
 use super::batch_list::BatchList;
-use super::{Batch, Part};
-use crate::server::Operation;
+use super::part::{Batch, Part};
+use crate::request::Operation;
 use turn::Turn;
 
 /// How CFQ shares a drive. The defaults are those of Linux 2.6.18 (`block/cfq-iosched.c`).

@@ -7,8 +7,8 @@
 use headstart_units::Nanos;
 
 use super::batch_list::BatchList;
+use super::part::{Batch, Part, direction};
 use super::pool::Order;
-use super::{Batch, Part, direction};
 
 /// Commands of a batch (fifo_batch).
 const BATCH: usize = 16;

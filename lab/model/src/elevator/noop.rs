@@ -3,8 +3,8 @@
 use headstart_units::Nanos;
 
 use super::batch_list::BatchList;
+use super::part::{Batch, Part, direction};
 use super::pool::Order;
-use super::{Batch, Part, direction};
 
 /// Commands by age, one list per direction for merging.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::fmt;
 
 use headstart_units::Nanos;
 
-use super::{Batch, Part};
+use super::part::{Batch, Part};
 
 /// An order of waiting commands.
 pub(super) trait Order<T>: fmt::Debug + Send {

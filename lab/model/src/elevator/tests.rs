@@ -1,6 +1,7 @@
 //! The elevators against small cases.
 
 use super::*;
+use crate::request::{Operation, Origin};
 
 fn part(owner: u32, operation: Operation, address: u64, length: u64) -> Part<u32> {
     Part { owner, operation, address, length, origin: Origin::default(), is_read_ahead: false }

@@ -3,7 +3,7 @@
 
 use headstart_units::Nanos;
 
-use super::{Operation, Server};
+use crate::request::Operation;
 
 /// Who did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,24 +32,4 @@ pub struct Access {
     pub address: u64,
     /// How many.
     pub length: u64,
-}
-
-impl Server {
-    /// From now on accesses are noted.
-    pub fn note_accesses(&mut self) {
-        self.accesses.get_or_insert_default();
-    }
-
-    /// Moves what was noted since the last time to the end of `accesses`, in order of time.
-    pub fn take_accesses(&mut self, accesses: &mut Vec<Access>) {
-        if let Some(noted) = &mut self.accesses {
-            accesses.append(noted);
-        }
-    }
-
-    pub(super) fn note(&mut self, at: Nanos, actor: Actor, operation: Operation, address: u64, length: u64) {
-        if let Some(noted) = &mut self.accesses {
-            noted.push(Access { at, actor, operation, address, length });
-        }
-    }
 }

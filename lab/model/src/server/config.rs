@@ -1,60 +1,36 @@
 //! How a server is built.
 
-use headstart_units::{KIB, MIB, Nanos};
+use headstart_units::Nanos;
+
+use headstart_policy::server::chain;
+use headstart_policy::server::chain::Names;
+use headstart_policy::server::liu::Sizes;
 
 use crate::device::Device;
+use crate::device::config::DeviceConfig;
 use crate::device::hdd::{Hdd, HddConfig};
 use crate::device::null::Null;
-use crate::device::ssd::{Ssd, SsdConfig};
+use crate::device::ssd::Ssd;
 use crate::elevator::{COMMAND_BYTES_MAX, CfqConfig, ElevatorKind, NR_REQUESTS};
+use crate::file_cache::FileReadAhead;
 use crate::nic::NicConfig;
 use crate::profile::Profile;
-use crate::server::volume::VolumeConfig;
 
-/// Which device a server has.
+/// How a volume is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum DeviceConfig {
-    /// A hard disk.
-    Hdd(HddConfig),
-    /// A solid-state device.
-    Ssd(SsdConfig),
-    /// A device that takes no time.
-    Null,
-}
-
-/// The page cache of a server that reads files ahead of their readers (docs/internals/models.md, section 6).
-///
-/// A stream is what one job reads of one file. While it goes on, a window of pages is kept ahead of it, each window one
-/// command. The window's adaptation is a calibration, no rule of PVFS2 or Linux.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileReadAhead {
-    /// Bytes of a page, the unit of reading ahead: the stripe.
-    pub page_bytes: u64,
-    /// Pages of a window.
-    pub window_pages: u64,
-    /// Pages of a window under contention.
-    pub contended_window_pages: u64,
-    /// Reads of other jobs that wait for the drive outside read-ahead, beyond which there is contention.
-    pub foreign_reads_max: usize,
-    /// Clean pages kept, oldest out first; at least two windows.
-    pub cache_bytes: u64,
-    /// What a read takes whose pages are all there.
-    pub hit_cost: Nanos,
-}
-
-impl Default for FileReadAhead {
-    /// What the stock rows of LiU's Table II were calibrated with; the size of the cache is assumed (half of
-    /// LiU's 1 GB of memory).
-    fn default() -> FileReadAhead {
-        FileReadAhead {
-            page_bytes: 64 * KIB,
-            window_pages: 10,
-            contended_window_pages: 3,
-            foreign_reads_max: 1,
-            cache_bytes: 512 * MIB,
-            hit_cost: Nanos(50_000),
-        }
-    }
+pub struct VolumeConfig {
+    /// Its flash.
+    pub flash: DeviceConfig,
+    /// Size of the slice.
+    pub flash_bytes: u64,
+    /// Its policies.
+    pub names: Names,
+    /// Their settings.
+    pub settings: chain::Settings,
+    /// LiU's segments.
+    pub sizes: Sizes,
+    /// Of a hundred parts of the slice, how many are heads'; none: as many as the policies want.
+    pub heads_percent: Option<u64>,
 }
 
 /// How a server is built.

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use headstart_units::Nanos;
 
-use super::Operation;
 use crate::device::{Command, Device, DeviceStats, Finished};
 use crate::elevator::{Batch, Elevator, ElevatorConfig, Part};
 use crate::file_cache::Fetch;
+use crate::request::Operation;
 
 /// Whose a part of a device command is.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,10 @@ use headstart_policy::server::liu::{Probe, Sizes};
 use headstart_units::chance::Random;
 use headstart_units::{MIB, Nanos};
 
-use super::config::{DeviceConfig, ServerConfig};
+use super::config::ServerConfig;
+use crate::device::config::DeviceConfig;
 use crate::device::{Command, Device};
-use crate::server::Operation;
+use crate::request::Operation;
 
 /// Random reads: p80 within about a twentieth.
 const READS: u64 = 500;

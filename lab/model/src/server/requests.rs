@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use headstart_units::Nanos;
 
-use super::Request;
+use crate::request::Request;
 
 /// How far a request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +94,8 @@ impl IndexMut<u32> for Requests {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Operation, Origin};
     use super::*;
+    use crate::request::{Operation, Origin};
 
     #[test]
     fn a_request_is_withdrawn_once_and_only_before_it_has_started() {

@@ -2,13 +2,14 @@
 
 use headstart_units::Nanos;
 
+use super::Server;
 use super::accesses::Actor;
 use super::disk::{Next, Owner, Pages};
 use super::events::EventKind;
 use super::requests::{Pending, Stage};
-use super::{Operation, Origin, Request, Server};
 use crate::elevator::{Batch, NR_REQUESTS, Part};
 use crate::file_cache::Lookup;
+use crate::request::{Operation, Origin, Request};
 
 impl Server {
     pub(super) fn on_arrival(&mut self, now: Nanos, slot: u32) {

@@ -3,8 +3,9 @@
 use headstart_units::Nanos;
 use serde::Serialize;
 
-use super::{Operation, VolumeStats};
+use super::volume_stats::VolumeStats;
 use crate::device::DeviceStats;
+use crate::request::Operation;
 
 /// What a server has done up to a time. Means are zero where nothing was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -2,7 +2,8 @@
 
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{Actor, Completion, Server, ServerConfig};
+use headstart_model::request::Completion;
+use headstart_model::server::{Actor, Server, ServerConfig};
 use headstart_units::{GIB, KIB, MIB, Nanos};
 
 use crate::driver::{Random, closed_loop, drain, flush, read, write};

@@ -2,7 +2,8 @@
 
 use headstart_model::cluster::{Cluster, FileRequest, Placement, local_range};
 use headstart_model::profile::Profile;
-use headstart_model::server::{Completion, Operation, Origin, ServerConfig};
+use headstart_model::request::{Completion, Operation, Origin};
+use headstart_model::server::ServerConfig;
 use headstart_units::{GIB, KIB, MIB, Nanos};
 
 use crate::driver::{Random, assert_near};

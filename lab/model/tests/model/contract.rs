@@ -1,9 +1,11 @@
 //! What holds for every server: each request completes once, runs repeat, and a late caller changes nothing.
 
 use headstart_model::elevator::ElevatorKind;
+use headstart_model::file_cache::FileReadAhead;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{Completion, FileReadAhead, Operation, Origin, Request, Server, ServerConfig};
+use headstart_model::request::{Completion, Operation, Origin, Request};
+use headstart_model::server::{Server, ServerConfig};
 use headstart_units::{GIB, KIB, MIB, Nanos};
 
 use crate::driver::{Random, drain, flush, read, write};

@@ -1,7 +1,8 @@
 //! Drives models through virtual time.
 
 use headstart_model::device::{Command, Device};
-use headstart_model::server::{Completion, Operation, Origin, Request, Server};
+use headstart_model::request::{Completion, Operation, Origin, Request};
+use headstart_model::server::Server;
 use headstart_units::Nanos;
 
 /// splitmix64.

@@ -1,9 +1,11 @@
 //! Hard disks against their tables: calibrated figures of the three profiles, anchors of LiU MASCOTS'13.
 
+use headstart_model::device::config::DeviceConfig;
 use headstart_model::device::hdd::{Hdd, HddConfig};
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{DeviceConfig, Operation, Server, ServerConfig};
+use headstart_model::request::Operation;
+use headstart_model::server::{Server, ServerConfig};
 use headstart_units::{KIB, MIB, Nanos};
 
 use crate::driver::{Random, assert_near, closed_loop, read, serve, write};

@@ -2,7 +2,8 @@
 
 use headstart_model::device::hdd::{Hdd, HddConfig};
 use headstart_model::profile::Profile;
-use headstart_model::server::{Operation, Server, ServerConfig};
+use headstart_model::request::Operation;
+use headstart_model::server::{Server, ServerConfig};
 use headstart_units::{KIB, MIB, Nanos};
 
 use crate::driver::{Random, assert_near, closed_loop, read, serve, write};

@@ -12,12 +12,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use headstart_model::cluster::{Cluster, FileRequest, Placement};
+use headstart_model::device::config::DeviceConfig;
 use headstart_model::device::hdd::HddConfig;
 use headstart_model::device::hdd::geometry::Mechanics;
 use headstart_model::elevator::{CfqConfig, ElevatorKind};
+use headstart_model::file_cache::FileReadAhead;
 use headstart_model::nic::{Link, NicConfig};
 use headstart_model::profile::Profile;
-use headstart_model::server::{DeviceConfig, FileReadAhead, Operation, Origin, ServerConfig};
+use headstart_model::request::{Operation, Origin};
+use headstart_model::server::ServerConfig;
 use headstart_units::{KIB, MIB, Nanos};
 
 use crate::driver::{Random, assert_near};

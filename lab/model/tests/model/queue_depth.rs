@@ -8,11 +8,13 @@
 
 use std::collections::BTreeSet;
 
+use headstart_model::device::config::DeviceConfig;
 use headstart_model::device::hdd::HddConfig;
 use headstart_model::elevator::{CfqConfig, ElevatorKind};
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{DeviceConfig, Operation, Origin, Request, Server, ServerConfig};
+use headstart_model::request::{Operation, Origin, Request};
+use headstart_model::server::{Server, ServerConfig};
 use headstart_units::{KIB, MIB, Nanos};
 
 use crate::driver::{Random, assert_near};

@@ -11,7 +11,7 @@ fn server(profile: Profile) -> Server {
     Server::new(ServerConfig { nic: NicConfig::NONE, ..ServerConfig::new(profile) })
 }
 
-fn latency_us(profile: Profile, request: headstart_model::server::Request) -> f64 {
+fn latency_us(profile: Profile, request: headstart_model::request::Request) -> f64 {
     let mut server = server(profile);
     server.on_request(Nanos::ZERO, request);
     drain(&mut server)[0].at.0 as f64 / 1e3

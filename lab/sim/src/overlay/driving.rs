@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use headstart_model::server::{Operation, Origin};
+use headstart_model::request::{Operation, Origin};
 use headstart_overlay::{Answer, CopyKind, Fingerprint, Opening, Output};
 use headstart_policy::client::Request;
 use headstart_policy::client::carl::Regions;

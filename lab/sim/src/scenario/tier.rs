@@ -1,11 +1,13 @@
 //! The servers of a tier, as a scenario describes them.
 
+use headstart_model::device::config::DeviceConfig;
 use headstart_model::device::hdd::HddConfig;
 use headstart_model::device::ssd::{SsdConfig, SsdForm, StreamCost};
 use headstart_model::elevator::{CfqConfig, ElevatorKind, NR_REQUESTS};
+use headstart_model::file_cache::FileReadAhead;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{DeviceConfig, FileReadAhead, ServerConfig};
+use headstart_model::server::ServerConfig;
 use headstart_units::{KIB, MIB, Nanos};
 use serde::{Deserialize, Serialize};
 

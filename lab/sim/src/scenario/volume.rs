@@ -1,9 +1,10 @@
 //! What lies between disk servers and their disks.
 
 use headstart_block::layout::{GUARD_BLOCKS_MAX, Layout};
+use headstart_model::device::config::DeviceConfig;
 use headstart_model::profile::Profile;
 use headstart_model::server::probe::sizes;
-use headstart_model::server::{DeviceConfig, ServerConfig, VolumeConfig};
+use headstart_model::server::{ServerConfig, VolumeConfig};
 use headstart_policy::server::chain;
 use headstart_policy::server::chain::Names;
 use headstart_policy::server::itransformer;

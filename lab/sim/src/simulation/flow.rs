@@ -1,6 +1,6 @@
 //! Ranks go through their steps; jobs begin, stop and end.
 
-use headstart_model::server::Operation;
+use headstart_model::request::Operation;
 use headstart_units::Nanos;
 use headstart_units::request::{Access, Direction, Range};
 use headstart_workload::Step;
@@ -409,7 +409,7 @@ impl Simulation<'_> {
         self.stage = Stage::Flushing(tiers.len() as u32);
         self.fabric.drain(self.now, &mut self.queue, TierName::Disk);
         for &tier in tiers {
-            let origin = headstart_model::server::Origin::default();
+            let origin = headstart_model::request::Origin::default();
             let order = Order { owner: Owner::End, tier, operation: Operation::Flush, node: 0, origin };
             self.fabric.flush(self.now, &mut self.queue, order);
         }

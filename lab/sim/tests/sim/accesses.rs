@@ -1,6 +1,7 @@
 //! What servers and devices do, one by one; jobs that begin with cold servers; the disk without latency.
 
-use headstart_model::server::{Actor, Operation};
+use headstart_model::request::Operation;
+use headstart_model::server::Actor;
 use headstart_sim::scenario::{Scenario, ServerPolicy};
 use headstart_sim::{Options, Report, ServerAccess, TierName, run};
 

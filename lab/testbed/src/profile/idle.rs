@@ -11,7 +11,7 @@
 //!
 //! Times are those that programs see, which a testbed may have slowed down or sped up.
 
-use headstart_model::server::Operation;
+use headstart_model::request::Operation;
 use headstart_policy::cost::region::{Costs, Parameters};
 use headstart_units::{KIB, MIB, Nanos};
 

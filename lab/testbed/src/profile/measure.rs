@@ -1,6 +1,6 @@
 //! Closed loops in virtual time: each rank issues its next request when the last has completed.
 
-use headstart_model::server::Operation;
+use headstart_model::request::Operation;
 use headstart_units::Nanos;
 
 use super::{FILE_BYTES, Pattern, RANKS};

@@ -3,7 +3,7 @@
 //! The shortest of many reads after the same seek met the sector just in time: its latency is overhead + seek
 //! + transfer. The mean one waited half a turn longer.
 
-use headstart_model::server::Operation;
+use headstart_model::request::Operation;
 use headstart_units::{GIB, MIB, Nanos};
 
 use crate::error::Result;

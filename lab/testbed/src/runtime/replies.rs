@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
-use headstart_model::server::Operation;
+use headstart_model::request::Operation;
 use headstart_units::Nanos;
 
 use crate::filesystem::{REQUEST_BYTES_MAX, errno};

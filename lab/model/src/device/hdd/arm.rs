@@ -69,9 +69,9 @@ impl Arm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::config::DeviceConfig;
     use crate::device::hdd::HddConfig;
     use crate::profile::Profile;
-    use crate::server::DeviceConfig;
 
     #[test]
     fn an_arm_that_goes_on_at_once_waits_for_no_turn_and_any_other_does() {

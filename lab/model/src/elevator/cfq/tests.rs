@@ -1,7 +1,7 @@
 //! Turns, patience and places.
 
 use super::*;
-use crate::server::Origin;
+use crate::request::Origin;
 
 const MS: u64 = 1_000_000;
 /// Apart enough that nothing merges.
