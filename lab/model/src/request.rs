@@ -1,6 +1,7 @@
 //! Requests to file servers and their ends.
 
 use headstart_units::Nanos;
+use headstart_units::request::Direction;
 
 /// What a request asks of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,15 @@ pub enum Operation {
     Write,
     /// Everything acknowledged before is on the medium when this completes.
     Flush,
+}
+
+impl From<Direction> for Operation {
+    fn from(direction: Direction) -> Operation {
+        match direction {
+            Direction::Read => Operation::Read,
+            Direction::Write => Operation::Write,
+        }
+    }
 }
 
 /// Whose a request is. It decides which queue of an elevator a request belongs to and which stream of reads

@@ -14,10 +14,10 @@ use headstart_units::{GIB, Nanos};
 use headstart_workload::Program;
 
 use crate::fabric::{Fabric, Order, Owner};
-use crate::placed::operation;
+use crate::options::SimulationError;
 use crate::queue::{Event, EventQueue};
-use crate::run::{Purpose, SimulationError, seed_of};
 use crate::scenario::{Costs, Directions, FirstServer, Scenario, TierConfig};
+use crate::seeds::{Purpose, seed_of};
 use crate::tier::TierName;
 
 /// The schedule's seconds are those of real disks, which a cache behind servers makes long; a fifth of them
@@ -115,7 +115,7 @@ impl Bench {
                     let order = Order {
                         owner: Owner::Rank(lane),
                         tier: self.tier,
-                        operation: operation(direction),
+                        operation: direction.into(),
                         node: lane % nodes,
                         origin: Origin { job: 0, rank: lane, file: 0 },
                     };

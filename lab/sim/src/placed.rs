@@ -4,7 +4,6 @@
 //! The decision is core's ([`Regions`] as a policy, cut where its answer changes); parts of a request go one
 //! after the other. A region's bytes have the same offset in the file's flash part as in the file.
 
-use headstart_model::request::Operation;
 use headstart_policy::client::Request;
 use headstart_policy::client::carl::Regions;
 use headstart_policy::client::{Decision, parts};
@@ -12,9 +11,6 @@ use headstart_policy::order::Distance;
 use headstart_units::request::{Direction, Range};
 
 use crate::check::Space;
-use crate::client::Client;
-use crate::fabric::{Order, Owner};
-use crate::simulation::Simulation;
 use crate::tier::{Place, TierName};
 
 /// See the module.
@@ -45,40 +41,5 @@ impl Placed {
             })
         })
         .collect()
-    }
-}
-
-impl Simulation<'_> {
-    /// The next part of a rank's request; false if there is none.
-    pub(crate) fn next_placed(&mut self, rank: u32) -> bool {
-        let current = self.ranks[rank as usize].current;
-        let rest = Range::between(current.range.offset + current.done, current.range.end());
-        let Client::Placed(placed) = &self.client else { unreachable!("the policy does not change") };
-        if rest.is_empty() {
-            return false;
-        }
-        let (tier, part) = placed.first_part(current.file, current.direction, rest);
-        let place = match tier {
-            TierName::Disk => self.files[current.file as usize].place,
-            TierName::Flash => placed.places[current.file as usize],
-        };
-        let operation = operation(current.direction);
-        let order = Order { owner: Owner::Rank(rank), tier, operation, ..self.order_of(rank, current.file) };
-        let state = &mut self.ranks[rank as usize].current;
-        state.done += part.length;
-        if tier == TierName::Flash {
-            state.flash_bytes += part.length;
-        }
-        self.fabric.start(self.now, &mut self.queue, order, place, part);
-        self.moving(rank, tier, current.file, part.offset, part);
-        true
-    }
-}
-
-/// A direction as servers call it.
-pub fn operation(direction: Direction) -> Operation {
-    match direction {
-        Direction::Read => Operation::Read,
-        Direction::Write => Operation::Write,
     }
 }

@@ -13,8 +13,9 @@ use headstart_units::request::Access;
 use headstart_workload::Program;
 
 use crate::client::Client;
-use crate::run::{Options, Purpose, SimulationError, seed_of};
+use crate::options::{Options, SimulationError};
 use crate::scenario::{Costs, Policy, Scenario};
+use crate::seeds::{Purpose, seed_of};
 use crate::simulation::Simulation;
 
 /// Of each file, the regions that belong on flash.

@@ -4,74 +4,23 @@ use headstart_policy::client::carl::Regions;
 use headstart_policy::client::chain::Chain;
 use headstart_units::Capacity;
 use headstart_units::Nanos;
-use headstart_units::chance::splitmix64;
 use headstart_workload::Program;
 
 use crate::calibration;
 use crate::check::{Checker, Space, Spot, Sum};
 use crate::client::Client;
-use crate::fabric::ServerAccess;
+use crate::options::{Options, SimulationError};
 use crate::overlay::Agent;
 use crate::placed::Placed;
 use crate::plan;
 use crate::report::{self, Report};
 use crate::scenario::{Costs, FirstServer, Policy, Scenario, ScenarioError};
+use crate::seeds::{Purpose, seed_of};
 use crate::simulation::{Simulation, layout};
 use crate::tier::TierName;
 
-/// What random numbers are for; each has a sequence of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Where spindles stand at the begin.
-    Spindles,
-    /// Servers of files' first stripes.
-    Placement,
-    /// Requests of programs.
-    Programs,
-    /// Loads that tiers are measured with.
-    Calibration,
-    /// The run that a plan is made from.
-    Traced,
-    /// Regions of RANDOM.
-    Regions,
-}
-
-/// The seed of a purpose.
-pub fn seed_of(seed: u64, purpose: Purpose) -> u64 {
-    let mut state = seed ^ ((purpose as u64 + 1) << 56);
-    splitmix64(&mut state)
-}
-
 /// Makes the program of a job from a seed.
 pub type Programs<'a> = &'a dyn Fn(usize, u64) -> Result<Box<dyn Program>, ScenarioError>;
-
-/// What is wanted of a run beside its report.
-#[derive(Default)]
-pub struct Options<'a> {
-    /// Checks what happens as well; memory then grows with the number of distinct ranges written.
-    pub check: bool,
-    /// Is told now and then what is done: which run this is, requests so far, virtual time.
-    pub progress: Option<&'a mut dyn FnMut(&'static str, u64, Nanos)>,
-    /// Is told what servers and their devices do, in the order of time. Memory does not grow with the run.
-    pub accesses: Option<&'a mut dyn FnMut(&ServerAccess)>,
-}
-
-/// Why there is no report.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SimulationError {
-    /// The scenario makes no sense.
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
-    /// The tiers cannot be priced.
-    #[error("the tiers' costs cannot be measured: {0}; give them as [costs]")]
-    Costs(String),
-    /// There is no plan.
-    #[error("no plan from the traced run: {0}")]
-    Plan(String),
-    /// The checkers disagree with what happened.
-    #[error("{} checks failed: {}", .0.len(), .0.join("; "))]
-    Check(Vec<String>),
-}
 
 /// Events between two signs of life.
 const PROGRESS_EVENTS: u64 = 1 << 16;

@@ -21,6 +21,7 @@ use crate::node::Software;
 use crate::queue::{Event, EventQueue};
 use crate::rank::{Rank, State};
 use crate::scenario::Scenario;
+use crate::seeds::{Purpose, seed_of};
 use crate::tier::{Place, TierName};
 
 /// A file, over all jobs.
@@ -123,8 +124,8 @@ impl<'a> Simulation<'a> {
             jobs.push(state);
         }
         let file_bytes = layout.files.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
-        let mut fabric = Fabric::new(scenario, crate::run::seed_of(seed, crate::run::Purpose::Spindles), file_bytes);
-        let mut random = crate::run::seed_of(seed, crate::run::Purpose::Placement);
+        let mut fabric = Fabric::new(scenario, seed_of(seed, Purpose::Spindles), file_bytes);
+        let mut random = seed_of(seed, Purpose::Placement);
         let disks = fabric.tier_mut(TierName::Disk);
         let gap = scenario.files.gap.map(|gap| gap.0);
         let place = |&(bytes, prepared): &(u64, bool)| {

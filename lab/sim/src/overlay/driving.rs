@@ -169,8 +169,7 @@ impl Simulation<'_> {
 
     fn act(&mut self, rank: u32, step: Step) -> bool {
         let current = self.ranks[rank as usize].current;
-        let order =
-            Order { operation: crate::placed::operation(current.direction), ..self.order_of(rank, current.file) };
+        let order = Order { operation: current.direction.into(), ..self.order_of(rank, current.file) };
         match step {
             Step::Slow(range) => {
                 if order.operation == Operation::Write {
