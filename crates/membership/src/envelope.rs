@@ -12,9 +12,7 @@
 use std::io::Read;
 
 use crate::error::{Error, Result};
-
-/// The format that this program writes, and the only one that it reads.
-pub const FORMAT: u32 = 1;
+use crate::limits::FORMAT;
 
 const MAGIC: &[u8; 6] = b"HSVIEW";
 const HEADER_BYTES: usize = 28;

@@ -45,7 +45,7 @@ pub enum Error {
     #[error(
         "{place} was written by a newer Headstart (format {format}, this one knows {}): use the same version on all \
          nodes",
-        crate::envelope::FORMAT
+        crate::limits::FORMAT
     )]
     Newer {
         /// The file, or the key and the server.
@@ -65,7 +65,7 @@ pub enum Error {
         known: u64,
     },
     /// A value too long for a register.
-    #[error("a view of {bytes} bytes is longer than a register takes, which is {}", crate::register::VALUE_BYTES_MAX)]
+    #[error("a view of {bytes} bytes is longer than a register takes, which is {}", crate::limits::VALUE_BYTES_MAX)]
     TooLong {
         /// Its length.
         bytes: usize,

@@ -29,7 +29,8 @@ use nix::libc;
 use crate::directory;
 use crate::envelope::{self, Nonce};
 use crate::error::{Error, Result};
-use crate::register::{Register, Swap, VALUE_BYTES_MAX, Value, Version, now_ns, refuse_too_long};
+use crate::limits::VALUE_BYTES_MAX;
+use crate::register::{Register, Swap, Value, Version, now_ns, refuse_too_long};
 
 /// Every so many versions the one who swapped cleans up, and versions so far behind are emptied; assumed: nobody needs
 /// them any more, and one who reads one notices.

@@ -6,9 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-
-/// Longest value: etcd takes requests of 1.5 MiB.
-pub const VALUE_BYTES_MAX: usize = 1 << 20;
+use crate::limits::VALUE_BYTES_MAX;
 
 /// Which value it is. Versions grow by one in files, and by some in etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -23,6 +23,7 @@ pub mod serve;
 pub mod servers;
 pub mod stats;
 pub mod system;
+mod validation;
 
 pub use config::TestbedConfig;
 pub use error::{Error, Result};
