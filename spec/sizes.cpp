@@ -37,7 +37,7 @@ enum Pc : u8 { IDLE, SIZE, PUBLISH, AGAIN, LOOK, CHEAP_IO, FREE,  // a write: lo
   C_ASK, C_APPLIED,                                             // a commit
   T_ASK, T_IO, T_TELL,                                          // a truncation
   GONE };                                                       // dead, and nothing of it lands any more
-enum Lease : u8 { NO_LEASE, WRITES, EXTENDS, TRUNCATES };
+enum Lease : u8 { NO_LEASE, QUARANTINED, WRITES, EXTENDS, TRUNCATES }; // quarantined: what a dead rank may write
 enum Extension : u8 { NONE, ANNOUNCED, RUNS, LOOKED };            // LOOKED: the agent has asked for the file's size
 enum Growth : u8 { SIZED, LAST_BYTE, FOUND };
 struct Rank { u8 pc, at, value, cheap, extends, lease, vain, alive, frozen; }; // at: block or cut; cheap: 2 extends
@@ -62,7 +62,7 @@ struct Row {
 };
 enum Deviation { SPEC, NO_BIT, NO_WAIT, ONE_LOOK, KIND_ALONE, DIRECT_IN, CUT_IN, NO_WAIT_COPY, LATE_SIZED,
   LAST_BYTE_SEEN, EXTENSION_WAITS, CUT_IS_LAST, KNOWN_KEPT, COMMIT_IN_CUT, CUT_WAITS, COMMIT_WAITS, EARLY_ANSWER,
-  DEAD_CUT, BIT_BETWEEN, CUT_IN_COMMIT };
+  DEAD_CUT, BIT_BETWEEN, CUT_IN_COMMIT, DEAD_SIZED };
 struct Variant { const char *name, *what, *rows; Deviation deviation; };
 static Row C;
 static Deviation deviation;
@@ -119,7 +119,7 @@ static Files possible(const State &s) {         // with every operation under wa
   X(BACK, "agent begins to write back block") X(BACK_LANDS, "write-back lands, block") \
   X(BACK_DONE, "write-back is done, block") \
   X(CLEARS, "agent clears the bit of block") X(KILL, "is KILLED") X(DEAD_LANDS, "dead: write lands") \
-  X(FREEZE, "is FROZEN")
+  X(FREEZE, "is FROZEN") X(LIFT, "nothing of it can land: quarantine lifted")
 enum Step : u8 {
 #define X(name, text) name,
 STEPS(X)
@@ -154,7 +154,7 @@ static void cutSlow(State &s, int size) { for (int b = size; b < C.blocks; b++) 
 
 static bool directAt(const State &s, int b) {   // a direct write, or a truncation, over the block
   for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
-    if (k.lease && (k.lease == TRUNCATES ? b >= k.at : b == k.at)) return true; }
+    if (k.lease > QUARANTINED && (k.lease == TRUNCATES ? b >= k.at : b == k.at)) return true; }
   return false;
 }
 static bool cutUnderWay(const State &s, int except = -1) {
@@ -168,6 +168,12 @@ static bool mayBeExtending(const State &s) {
     if (k.cheap && (k.cheap == 2 || (k.at + 1 > s.known && !dev(KIND_ALONE)))) return true;
     if (k.lease >= EXTENDS || (k.lease == WRITES && k.at + 1 > s.known)) return true; }
   return s.copy > s.known && !dev(NO_WAIT_COPY);
+}
+// May a dead rank still make it so?
+static bool deadMayExtend(const State &s) {
+  for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
+    if (k.lease == QUARANTINED && (truncates(k) || k.at + 1 > s.known)) return !dev(DEAD_SIZED); }
+  return false;
 }
 static void announce(State &s, int to) {
   if (s.extension == NONE) { s.extension = ANNOUNCED; s.to = to; s.sizeBit = 1; s.waited = 0; }
@@ -216,6 +222,7 @@ static void rankSteps(const State &s, int i) {
   const Rank &k = s.r[i]; State n = s; Rank &m = n.r[i];
   if (!k.alive) {
     if (k.pc == CHEAP_IO || k.pc == W_IO) { writeSlow(n, k.at, k.value); m.pc = GONE; emit(n, DEAD_LANDS, i); }
+    else if (k.lease == QUARANTINED) { m.lease = NO_LEASE; emit(n, LIFT, i); }
     return;
   }
   if (!k.frozen) switch (k.pc) {
@@ -241,7 +248,7 @@ static void rankSteps(const State &s, int i) {
   if (s.freezes < C.freezes && k.pc != IDLE && !k.frozen) { n.freezes++; m.frozen = 1; emit(n, FREEZE, i); n = s; }
   if (s.kills < C.rankKills) {                  // a truncation has happened by then, or never will
     n.kills++; m.alive = m.frozen = m.cheap = 0;
-    if (k.lease != TRUNCATES) m.lease = NO_LEASE;
+    if (k.lease != TRUNCATES) m.lease = k.cheap || k.lease ? QUARANTINED : NO_LEASE;
     if (k.pc != CHEAP_IO && k.pc != W_IO) m.pc = k.pc == IDLE || (truncates(k) && k.pc != T_TELL) ? IDLE : GONE;
     if (m.pc == IDLE) m.pc = GONE, m.at = k.lease == TRUNCATES ? k.at : 0;
     emit(n, KILL, i);
@@ -269,7 +276,7 @@ static void serve(const State &s, int i) {
   if (!k.alive) {
     if (k.lease != TRUNCATES || dev(DEAD_CUT)) return;
     if (s.size <= k.at) dropBeyond(n, k.at, s.size); else if (!s.overlapped) n.known = s.size;
-    endCut(n, i); emit(n, CUT_ENDED, i); return;
+    endCut(n, i); m.lease = QUARANTINED; emit(n, CUT_ENDED, i); return;
   }
   switch (k.pc) {
   case C_ASK: serveCommit(s, i); break;
@@ -303,12 +310,12 @@ static void extensionSteps(const State &s) {
       for (int i = 0; i < C.ranks; i++) if (s.r[i].alive && s.r[i].pc == C_ASK && s.r[i].at + 1 > s.known) return;
       endExtension(n); emit(n, NOT_NEEDED, AGENT); return;
     }
-    bool held = mayBeExtending(s);
-    if (held && !s.waited) { if (!dev(EXTENSION_WAITS)) { n.waited = 1; emit(n, WAITED, AGENT); } return; }
+    bool awaited = mayBeExtending(s), held = awaited || deadMayExtend(s);
+    if (awaited && !s.waited) { if (!dev(EXTENSION_WAITS)) { n.waited = 1; emit(n, WAITED, AGENT); } return; }
     if (held && s.copy == s.to) return;
     bool hidden = s.map[s.to - 1] && !directAt(s, s.to - 1);
     n.growth = !held || dev(LATE_SIZED) ? SIZED : hidden || dev(LAST_BYTE_SEEN) ? LAST_BYTE : FOUND;
-    if (held && cutUnderWay(s)) violated = "S4 an extension waits for a truncation, which waits for it";
+    if (awaited && cutUnderWay(s)) violated = "S4 an extension waits for a truncation, which waits for it";
     n.extension = RUNS; n.run = s.to; n.to = 0; emit(n, EXTENDS_TO, AGENT, s.to); return; }
   case RUNS: n.extension = LOOKED; n.found = s.size; emit(n, LOOKS, AGENT, s.size); return;
   case LOOKED:
@@ -367,7 +374,7 @@ static const char *wrong(const State &s) {
 }
 static bool finished(const State &s) {
   for (int i = 0; i < C.ranks; i++) { const Rank &k = s.r[i];
-    if (k.alive ? !k.frozen && k.pc != IDLE : k.lease != NO_LEASE) return false; }
+    if (k.alive ? !k.frozen && k.pc != IDLE : k.lease > QUARANTINED) return false; }
   for (int b = 0; b < C.blocks; b++) if (s.map[b] && !directAt(s, b)) return false;
   return s.extension == NONE && !s.copy;
 }
@@ -479,6 +486,7 @@ static const std::vector<Variant> VARIANTS = {
   {"size-cut-waits", "a truncation waits for another one", "freezeshort0", CUT_WAITS},
   {"size-commit-waits", "a commit waits for ever for one who may extend the file", "freezeshort0", COMMIT_WAITS},
   {"size-early-answer", "commit answered before the file is long enough", "two", EARLY_ANSWER},
+  {"size-dead-sized", "an extension sets the size although a dead rank's write may land beyond", "killasked", DEAD_SIZED},
   {"size-dead-cut", "the truncation of a dead rank is not ended", "kill", DEAD_CUT},
 };
 static const std::vector<Row> ROWS = rows();

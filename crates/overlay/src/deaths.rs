@@ -1,6 +1,7 @@
 //! The end of a thread: its reads are released, what it may still write is quarantined, its truncation is ended for it.
 //!
-//! Nobody waits for a quarantined write, nothing is fetched there, commits and write-back go on. It is lifted
+//! Nobody waits for a quarantined write, nothing is fetched there, commits and write-back go on. A file that it may
+//! make longer is given its length by its last byte (`files.rs`), which cuts nothing off. The quarantine is lifted
 //! when the process is gone and a barrier begun since has synced the slow file (`barrier.rs`). Until then the
 //! slot stays taken and says what is quarantined, so that an agent that starts meanwhile knows. Clean extents
 //! below it are dropped at once and when it is lifted: what is seen of such a write is what the disk holds.

@@ -437,7 +437,7 @@ impl Overlay {
         }
     }
 
-    /// Starts the extensions of files that no thread may be extending itself, or that such threads have held up for
+    /// Starts the extensions of files that no thread may be extending itself, or that living threads have held up for
     /// too long; true if one turned out not to be needed.
     pub(crate) fn start_extensions(&mut self, shared: Shared<'_>) -> bool {
         let mut ended = false;
@@ -455,15 +455,25 @@ impl Overlay {
                 self.extension_ended(shared, number);
                 self.files.end_wait_for_extension(number);
                 ended = true;
-            } else if !self.may_be_extending(shared, number, size) {
-                self.run_extension(number, announced, Growth::Sized);
-            } else if self.measured_ns.saturating_sub(since_ns) >= HELD_UP_NS
-                && let Some(growth) = self.growth_beside_others(number, announced)
-            {
+            } else if let Some(growth) = self.growth(shared, number, announced, since_ns) {
                 self.run_extension(number, announced, growth);
             }
         }
         ended
+    }
+
+    /// How the file can be made `announced` long now, which it is to be `since_ns`; none while that has to wait. What
+    /// the dead may still write is not waited for, but may land behind the look at the file's size.
+    fn growth(&mut self, shared: Shared<'_>, number: u32, announced: u64, since_ns: u64) -> Option<Growth> {
+        let size = self.files[&number].length.size();
+        if self.may_be_extending(shared, number, size) {
+            let held_up = self.measured_ns.saturating_sub(since_ns) >= HELD_UP_NS;
+            return held_up.then(|| self.growth_beside_others(number, announced)).flatten();
+        }
+        if self.leases.quarantines(number, Range::between(size, u64::MAX)) {
+            return self.growth_beside_others(number, announced);
+        }
+        Some(Growth::Sized)
     }
 
     fn run_extension(&mut self, file: u32, size: u64, growth: Growth) {

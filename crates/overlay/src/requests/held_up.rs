@@ -8,7 +8,8 @@
 //! way, those that come later are refused at once.
 //!
 //! Where a file has to be made longer for bytes that are in the map, nothing can be refused. After the same time
-//! that is done by its last byte, which shortens nothing that others wrote (`files.rs`).
+//! that is done by its last byte, which shortens nothing that others wrote (`files.rs`). Beside what the dead may still
+//! write that is done at once.
 //!
 //! What waits for dirty bytes that a direct write holds up is told an error after [`STUCK_NS`], with the
 //! process's number.

@@ -134,6 +134,29 @@ fn beside_a_stopped_write_of_the_last_byte_itself_the_file_is_only_looked_at() {
 }
 
 #[test]
+fn an_extension_cuts_nothing_off_that_the_write_of_a_dead_thread_adds_once_the_file_was_looked_at() {
+    let mut w = world();
+    ranks::begin_write(&mut w, 0, 0, FAR, false);
+    for _ in 0..2 {
+        ranks::step(&mut w, 0, false);
+    }
+    w.kill(0);
+    assert_eq!(w.agents[0].overlay.leases.quarantined(), 1);
+    ranks::begin_write(&mut w, 2, 0, SHORT, true);
+    until_it_waits(&mut w, 2);
+    assert_eq!(extensions(&w), [(SHORT.end(), Growth::LastByte)], "nobody waits for the dead");
+    step_extension(&mut w);
+    w.land_all_late();
+    assert_eq!(w.inodes[0].store.size(), FAR.end(), "whoever asks is told so");
+    step_extension(&mut w);
+    assert_eq!(w.inodes[0].store.size(), FAR.end());
+    assert!(w.ranks[2].answer.is_some());
+    run(&mut w, 2);
+    w.finish();
+    no_violation(&w);
+}
+
+#[test]
 fn who_waits_for_the_end_of_an_extension_does_not_come_before_commits_that_are_applied_by_then() {
     let mut w = world();
     write(&mut w, 0, A, true);
