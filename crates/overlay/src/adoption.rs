@@ -16,7 +16,7 @@
 //! | a write-back under way | its range is held until its bytes have landed: no direct write, copy or clearing of bits there |
 //! | listings | end, before anything else |
 //! | open granules, and commits in rings | the commits that count are applied; the granules are closed |
-//! | a size bit | an extension was under way: it is done again if the file is too short |
+//! | a size bit | an extension was under way, which is done again if the file is too short, or a truncation: it stays set until that is recorded |
 //! | open files of a process | the process has them open, for writing, unseen, as before |
 //!
 //! Whatever waited for an answer asks again. New bytes go to new data files only, so that nothing a dead
@@ -151,7 +151,7 @@ impl Overlay {
                 && let Some(&size) = sizes.get(&file).filter(|_| self.files.contains_key(&file))
             {
                 self.end_truncation(shared, file, cut, size);
-                self.leases.cut_short(slot);
+                self.leases.cut_short(slot, file);
             }
             let pid = cell.owner_pid.load(Ordering::Acquire);
             let process = Process { pid, start_time: cell.owner_start.load(Ordering::Relaxed) };
@@ -252,9 +252,8 @@ impl Overlay {
             // Absorbed bytes may lie beyond the end: the file was not made long enough, or that was lost with
             // the power.
             self.complete_size(shared, number, end);
-        } else {
-            entry.size_bit.store(0, Ordering::SeqCst);
         }
+        self.clear_size_bit(shared, number);
     }
 
     /// Whether the data file is one of the file's, from an agent before: nothing is allocated in it.

@@ -7,7 +7,8 @@
 //! below it are dropped at once and when it is lifted: what is seen of such a write is what the disk holds.
 //!
 //! A truncation is different, as everybody sees the file's size at once. The kernel ends it before the
-//! process is gone, if it has begun: the size says whether it happened. If it did, what lies beyond is
+//! process is gone, if it has begun: the size says whether it happened, as nobody makes the file longer until
+//! the agent has looked (`requests/resizing.rs`). If it did, what lies beyond is
 //! dropped like that of a living thread; if not, the file is as it was. Until that is recorded nothing is
 //! committed beyond. Beside other truncations the size may be theirs: one that is not above the cut says that
 //! what lies beyond is gone all the same, and the known size stays the least of all.
@@ -37,13 +38,16 @@ impl Overlay {
         self.end_given_up(shared);
         let known = |direct: &Direct| direct.truncates() && self.files.contains_key(&direct.file);
         let truncation = self.leases.direct(slot).filter(known).zip(size);
+        let cut = self.truncates(slot).or_else(|| self.pending.cut_by(slot));
         if let Some((direct, size)) = truncation {
             self.end_truncation(shared, direct.file, direct.range.offset, size);
         }
         if self.hang_up(shared, slot) {
             if let Some((direct, _)) = truncation.filter(|(direct, _)| self.files.contains_key(&direct.file)) {
                 self.leases.grant_direct(slot, direct);
-                self.leases.cut_short(slot);
+                self.leases.cut_short(slot, direct.file);
+            } else if let Some(file) = cut {
+                self.clear_size_bit(shared, file);
             }
             self.poll(shared);
         }
@@ -64,11 +68,10 @@ impl Overlay {
     /// What became of the truncations of the dead is recorded.
     pub(crate) fn end_truncations_of_the_dead(&mut self, shared: Shared<'_>) -> bool {
         let ended = self.leases.take_cut_short();
-        for slot in &ended {
-            shared.slots[*slot as usize].forget_truncation();
-            if let Some(direct) = self.leases.end_direct(*slot) {
-                self.complete_mapped_size(shared, direct.file);
-            }
+        for &(slot, file) in &ended {
+            shared.slots[slot as usize].forget_truncation();
+            self.leases.end_direct(slot);
+            self.truncation_ended(shared, file);
         }
         !ended.is_empty()
     }

@@ -496,7 +496,7 @@ impl Overlay {
     }
 
     fn extension_ended(&mut self, shared: Shared<'_>, number: u32) {
-        shared.end_extension(number);
+        self.clear_size_bit(shared, number);
         self.close_intent(number);
     }
 

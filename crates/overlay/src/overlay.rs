@@ -158,7 +158,8 @@ impl Overlay {
 
     /// Whether something waits for another thread's slot or lease, of which no message tells.
     pub fn waits_for_slots(&self) -> bool {
-        self.files.extending_count() > 0 || self.pending.wait_for_slots() || self.fetches.wait_for_slots()
+        let truncations = self.leases.any_truncation();
+        self.files.extending_count() > 0 || self.pending.wait_for_slots(truncations) || self.fetches.wait_for_slots()
     }
 
     /// Whether write-back waits for programs to pause, of which no message tells.

@@ -6,10 +6,10 @@
 //! | slab | space that is coming, not for long | leases it, or says that there is none |
 //! | commit | the granules settle; no slow read, no direct write overlaps; no truncation that came before waits; none may be extending, if it extends; not for long | cancels fetches, appends `Map`, extends the size; or is refused |
 //! | read | nothing | leases flash pieces and lists what is read again, or names the slow file up to the next extent, under a lease if that is asked for |
-//! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
+//! | write | write-backs on the range; an extension, if it extends too; then not for long for truncations as well | cancels fetches, leases the slow range |
 //! | anything else, under a lease of its own | nothing | ends the direct write whose `WriteDone` never came |
-//! | truncate | as write, on everything from the new size; not for other truncations | the same |
-//! | rearrange | no dirty byte left from there on, durably; then as truncate. Commits that reach there and come later wait | the same |
+//! | truncate | as write, on everything from the new size; not for long for whoever may make the file longer | the same |
+//! | rearrange | no dirty byte left from there on, durably; then as write. Commits that reach there and come later wait | the same |
 //! | open | the barrier that makes its intent durable; an extension | |
 //! | sync | a barrier begun since | |
 //! | write back | no dirty byte left in the range | |
@@ -182,8 +182,10 @@ impl Overlay {
         match pending.operation {
             Operation::Commit(_) => self.attempt_commit(shared, pending),
             Operation::Slab { file, range, until_ns } => self.attempt_slab(shared, slot, file, range, until_ns),
-            Operation::Write { file, range, extends } => self.attempt_write(shared, slot, file, range, extends),
-            Operation::Truncate { file, size } => self.grant_truncation(shared, slot, file, size),
+            Operation::Write { .. } => self.attempt_write(shared, pending),
+            Operation::Truncate { file, size } => {
+                self.attempt_truncation(shared, slot, file, size, pending.waits_since_ns)
+            }
             Operation::Rearrange { file, from, ref mut barrier } => {
                 self.attempt_rearrangement(shared, slot, file, from, barrier)
             }

@@ -342,6 +342,13 @@ impl Shared<'_> {
         fence(Ordering::SeqCst);
     }
 
+    /// The file may become as short as `size`. From here on threads whose writes end behind that look at the size bit,
+    /// which is set, and ask; then [`Shared::may_be_extending`] tells of those that began before.
+    pub fn lower_size(&self, file: u32, size: u64) {
+        self.files[file as usize].size.fetch_min(size, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
     /// The size is changed.
     pub fn end_extension(&self, file: u32) {
         self.files[file as usize].size_bit.store(0, Ordering::SeqCst);

@@ -3,6 +3,7 @@
 
 mod adoption;
 mod counting;
+mod cut_short;
 mod deaths;
 mod fetching;
 mod frozen;
@@ -34,6 +35,9 @@ use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
 pub(crate) const A: Range = Range { offset: 0, length: 4096 };
+
+/// Longer than anybody waits for a thread that does not go on, in polls.
+const LONG: usize = 30;
 
 /// A granule that has the word of the first.
 const FAR: Range = Range { offset: GRANULES_PER_FILE as u64 * GRANULE_BYTES, length: 4096 };
@@ -287,8 +291,9 @@ fn a_write_that_extends_since_the_file_shrank_is_waited_for_though_its_slot_does
     write(&mut w, 0, far, false);
     other(&mut w, 0, Kind::Truncate, Range::new(far.end(), u64::MAX)); // now the agent knows the size
     let file = w.open[0][&0].unwrap();
-    w.agents[0].memory.view().slots[3].publish_cheap(KIND_WRITE, file, far);
     other(&mut w, 2, Kind::Truncate, Range::new(0, u64::MAX));
+    // It looked at the size before.
+    w.agents[0].memory.view().slots[3].publish_cheap(KIND_WRITE, file, far);
     ranks::begin_write(&mut w, 0, 0, Range::new(0, 10), true);
     for _ in 0..10 {
         ranks::step(&mut w, 0, false);

@@ -114,7 +114,8 @@ impl World {
         self.agents[0].journal.stable = self.agents[0].journal.bytes.len();
     }
 
-    fn adopt(&mut self) -> Vec<u8> {
+    /// The next agent begins; the checkpoint that takes the journal's place.
+    pub fn adopt(&mut self) -> Vec<u8> {
         let recovered = Recovered::replay(&self.agents[0].journal.bytes[HEADER_BYTES..], Replay::Everything);
         let living: BTreeSet<u32> =
             self.ranks.iter().filter(|rank| rank.slot != NO_SLOT).map(|rank| rank.slot as u32).collect();

@@ -100,8 +100,8 @@ pub(crate) struct Leases {
     quarantine: Vec<Quarantined>,
     /// Direct writes that are done, but whose records may not be appended yet.
     ending: Vec<Envelope>,
-    /// Slots of dead threads whose truncations are ended, but whose records may not be appended yet.
-    cut_short: Vec<u32>,
+    /// Slots of dead threads whose truncations are ended, but whose records may not be appended yet, and the files.
+    cut_short: Vec<(u32, u32)>,
 }
 
 impl Leases {
@@ -128,6 +128,11 @@ impl Leases {
     /// The least size to which a truncation of the file that is under way cuts it.
     pub(crate) fn cut_of(&self, file: u32) -> Option<u64> {
         self.direct_of(file).filter(|direct| direct.truncates()).map(|direct| direct.range.offset).min()
+    }
+
+    /// Whether any truncation is under way.
+    pub(crate) fn any_truncation(&self) -> bool {
+        self.direct.values().any(Direct::truncates)
     }
 
     /// Whether another one was under way beside those of the file that are, so that nobody knows which comes last.
@@ -170,13 +175,19 @@ impl Leases {
         std::mem::take(&mut self.ending)
     }
 
-    /// A dead thread's truncation was ended for it: nothing is committed there until what was appended is stored.
-    pub(crate) fn cut_short(&mut self, slot: u32) {
-        self.cut_short.push(slot);
+    /// A dead thread's truncation of the file was ended for it: nothing is committed there, and nobody makes the file
+    /// longer unasked, until what was appended is stored.
+    pub(crate) fn cut_short(&mut self, slot: u32, file: u32) {
+        self.cut_short.push((slot, file));
     }
 
-    /// The slots of dead threads whose truncations are recorded now.
-    pub(crate) fn take_cut_short(&mut self) -> Vec<u32> {
+    /// Whether one of the file was, and is not recorded yet.
+    pub(crate) fn is_cut_short(&self, file: u32) -> bool {
+        self.cut_short.iter().any(|(_, cut)| *cut == file)
+    }
+
+    /// The slots of dead threads whose truncations are recorded now, and the files.
+    pub(crate) fn take_cut_short(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.cut_short)
     }
 

@@ -168,6 +168,10 @@ impl Pending {
         matches!(self.operation, Operation::Truncate { .. } | Operation::Rearrange { .. })
     }
 
+    fn cut_of(&self, cut: u32) -> bool {
+        matches!(self.operation, Operation::Truncate { file, .. } if file == cut)
+    }
+
     /// The range that somebody waits to write, of which no further write-back should begin.
     fn wants_to_write(&self) -> Option<(u32, Range)> {
         match self.operation {
@@ -268,9 +272,29 @@ impl Requests {
         self.list.iter().any(|pending| pending.truncates() && pending.file() == Some(file))
     }
 
-    /// Whether one waits for something of which no message tells.
-    pub(crate) fn wait_for_slots(&self) -> bool {
-        self.list.iter().any(|pending| matches!(pending.operation, Operation::Commit { .. }))
+    /// The slots of the truncations in the strict sense that came before `arrival` and wait.
+    pub(crate) fn truncations_before(&self, arrival: u64, file: u32) -> impl Iterator<Item = u32> + '_ {
+        let before = self.list.iter().filter(move |pending| pending.arrival < arrival && pending.cut_of(file));
+        before.map(|pending| pending.envelope.slot)
+    }
+
+    /// The file that the thread behind `slot` waits to truncate.
+    pub(crate) fn cut_by(&self, slot: u32) -> Option<u32> {
+        let cut = |pending: &Pending| match pending.operation {
+            Operation::Truncate { file, .. } if pending.envelope.slot == slot => Some(file),
+            _ => None,
+        };
+        self.list.iter().find_map(cut)
+    }
+
+    /// Whether one waits for something of which no message tells: another's slot, or that it has waited long enough
+    /// for truncations, if any are under way.
+    pub(crate) fn wait_for_slots(&self, truncations: bool) -> bool {
+        self.list.iter().any(|pending| match pending.operation {
+            Operation::Commit { .. } | Operation::Truncate { .. } => true,
+            Operation::Write { .. } => truncations,
+            _ => false,
+        })
     }
 
     /// Whether a write waits for space.

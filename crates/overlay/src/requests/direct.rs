@@ -5,6 +5,7 @@ use crate::journal::Record;
 use crate::output::Answer;
 use crate::overlay::Overlay;
 use crate::parts::leases::{Direct, Resizes};
+use crate::parts::pending::{Operation, Pending};
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::{Envelope, Request};
 use headstart_protocol::shared::Shared;
@@ -13,8 +14,7 @@ use headstart_units::request::Range;
 impl Overlay {
     pub(crate) fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
         let Direct { file, range, resizes, .. } = direct;
-        let copying = self.copies.write_back(file, range);
-        if copying || (direct.extends() && self.file(file).length.is_extending()) {
+        if self.is_busy_below(&direct) {
             return None;
         }
         self.close_granules(shared, file, range);
@@ -27,6 +27,12 @@ impl Overlay {
         self.leases.grant_direct(slot, direct);
         shared.slots[slot as usize].grant_direct_write(file, range, resizes.flags());
         Some(Answer::Go)
+    }
+
+    /// Whether copies are under way that a direct write would have to wait for, or, if it changes the size, an extension.
+    pub(super) fn is_busy_below(&self, direct: &Direct) -> bool {
+        self.copies.write_back(direct.file, direct.range)
+            || (direct.extends() && self.files[&direct.file].length.is_extending())
     }
 
     /// The thread behind `slot` asks for something, so that it is back from the kernel: if that is not the
@@ -61,7 +67,7 @@ impl Overlay {
     /// It did not happen, as far as anybody was told. Who holds a lease may have closed the file, if it makes no sense.
     fn end_given_up_truncation(&mut self, shared: Shared<'_>, direct: Direct) {
         if direct.truncates() {
-            self.complete_mapped_size(shared, direct.file);
+            self.truncation_ended(shared, direct.file);
         }
     }
 
@@ -87,7 +93,7 @@ impl Overlay {
         let ended = self.leases.take_ending();
         for envelope in &ended {
             if let Some(direct) = self.end_direct(shared, envelope.slot).filter(Direct::truncates) {
-                self.complete_mapped_size(shared, direct.file);
+                self.truncation_ended(shared, direct.file);
             }
             self.outbox.reply(*envelope, Answer::Done);
         }
@@ -123,17 +129,17 @@ impl Overlay {
         other.then(|| Begun::refused("the lease is for another size"))
     }
 
-    pub(super) fn attempt_write(
-        &mut self,
-        shared: Shared<'_>,
-        slot: u32,
-        file: u32,
-        range: Range,
-        extends: bool,
-    ) -> Option<Answer> {
+    pub(super) fn attempt_write(&mut self, shared: Shared<'_>, pending: &Pending) -> Option<Answer> {
+        let Operation::Write { file, range, extends } = pending.operation else {
+            unreachable!("the caller saw that it is one")
+        };
         // The file may have become shorter since the thread looked at its size.
         let extends = extends || range.end() > self.file(file).length.size();
+        if extends && self.waits_for_truncations(shared, file, pending) {
+            return None;
+        }
         let resizes = if extends { Resizes::Extends } else { Resizes::No };
-        self.grant_direct(shared, slot, Direct { file, range, resizes, since_ns: self.measured_ns })
+        let direct = Direct { file, range, resizes, since_ns: self.measured_ns };
+        self.grant_direct(shared, pending.envelope.slot, direct)
     }
 }

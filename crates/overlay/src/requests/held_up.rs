@@ -24,7 +24,7 @@ use crate::process::Process;
 use headstart_protocol::shared::{Shared, Slot, bits_of};
 use headstart_units::request::Range;
 
-/// A commit, a fetch or an extension waits no longer for requests of others (assumed: several times what a request takes
+/// A commit, a fetch or a change of a file's size waits no longer for requests of others (assumed: several times what a request takes
 /// behind a deep queue of a disk, and what a thread that runs waits for a processor).
 pub(crate) const HELD_UP_NS: u64 = 500_000_000;
 
@@ -67,6 +67,21 @@ impl Overlay {
                 self.pending.remember_in_the_way(slot, cell.glance());
             }
         }
+    }
+
+    /// Whether a request that has waited since then for those of these slots goes on waiting: not for those for which
+    /// another one has waited long enough.
+    pub(super) fn goes_on_waiting(&mut self, shared: Shared<'_>, mut slots: Vec<u32>, since_ns: Option<u64>) -> bool {
+        let known = self.pending.still_in_the_way(shared);
+        slots.retain(|slot| !known.contains(slot));
+        let waits_ns = since_ns.map_or(0, |since_ns| self.measured_ns.saturating_sub(since_ns));
+        if slots.is_empty() || waits_ns < HELD_UP_NS {
+            return !slots.is_empty();
+        }
+        for slot in slots {
+            self.pending.remember_in_the_way(slot, shared.slots[slot as usize].glance());
+        }
+        false
     }
 
     fn holds_up(&self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> bool {

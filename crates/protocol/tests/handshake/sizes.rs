@@ -118,6 +118,56 @@ fn an_agent_that_believes_the_kind_of_write_meets_one_from_before_the_file_shran
     refuted(RACE, move |seen| extend(seen, HERE.end(), publish, cheap, announce, believes));
 }
 
+/// A write that may make the file longer, and an agent that lets somebody cut it: whether it was cut the size says to the
+/// agent if that thread dies. The file was `size` long when the rank last heard of it.
+fn cut(seen: &Seen, size: u64, lower_size: fn(&World)) {
+    let world = World::new();
+    world.entry().size.store(size, Ordering::Relaxed);
+    let noted = seen.clone();
+    world.run(
+        move |world| {
+            let extends = publish(world);
+            world.step();
+            if noted.answer(cheap(world, extends), "cheap", "asked") {
+                world.bytes.write();
+            }
+            world.step();
+            world.slot().free();
+        },
+        |world| {
+            announce(world);
+            world.step();
+            lower_size(world);
+            world.step();
+            if seen.answer(may_be_extending(world), "waits", "cut") {
+                return;
+            }
+            world.bytes.write();
+            world.step();
+            world.shared().end_extension(FILE);
+        },
+    );
+}
+
+fn lower_size(world: &World) {
+    world.shared().lower_size(FILE, 0);
+}
+
+#[test]
+fn a_truncation_and_a_cheap_write_never_change_the_size_at_once() {
+    for size in [0, HERE.end()] {
+        holds(&["cheap", "asked", "cut", "waits"], move |seen| cut(seen, size, lower_size));
+    }
+}
+
+#[test]
+fn without_a_fence_behind_the_lower_size_a_write_meets_the_truncation() {
+    let unfenced = |world: &World| {
+        world.entry().size.fetch_min(0, Ordering::SeqCst);
+    };
+    refuted(RACE, move |seen| cut(seen, HERE.end(), unfenced));
+}
+
 /// An append, which is cheap while the file has no set bit at all, and a commit.
 fn append(seen: &Seen, announce: fn(&World)) {
     let noted = seen.clone();

@@ -7,9 +7,6 @@ use crate::output::Growth;
 const SHORT: Range = Range { offset: 2 * GRANULE_BYTES, length: 4096 };
 /// What rank 0 writes on the disk, behind that.
 const FAR: Range = Range { offset: 5 * GRANULE_BYTES, length: 4096 };
-/// Longer than a commit waits, in polls.
-const LONG: usize = 30;
-
 fn extensions(w: &World) -> Vec<(u64, Growth)> {
     let extension = |task: &Task| match task {
         Task::Extend { size, growth, .. } => Some((*size, *growth)),
@@ -31,6 +28,7 @@ fn until_it_waits(w: &mut World, rank: usize) {
 fn until_granted(w: &mut World, rank: usize) {
     while w.ranks[rank].answer.is_none() {
         ranks::step(w, rank, false);
+        w.poll();
     }
 }
 
@@ -59,6 +57,7 @@ fn short() -> World {
 /// A truncation that does not happen: whoever cleans up after it makes the file long enough for what is mapped.
 fn truncate_in_vain(w: &mut World, size: u64) {
     w.request(2, &Request::Truncate { file: 0, size });
+    until_granted(w, 2);
     assert_eq!(w.ranks[2].answer.take(), Some(Answer::Go));
     w.request(2, &Request::TruncateDone { file: 0, size, changed: false });
     assert_eq!(w.ranks[2].answer.take(), Some(Answer::Done));
