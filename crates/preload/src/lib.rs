@@ -75,6 +75,7 @@ mod start;
 /// Run by the dynamic linker when the library is loaded.
 extern "C" fn loaded() {
     if start::active() {
+        files::descriptors::make_room();
         calls::stdio::inherited();
         programs::libraries::start();
     }

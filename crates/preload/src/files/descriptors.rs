@@ -41,7 +41,7 @@ use crate::{process, recording, session};
 pub(crate) use closing::{Closing, Undisturbed};
 pub(crate) use descriptions::any_of;
 pub(crate) use duplicates::Duplicate;
-pub(crate) use own::{close_own, is_own};
+pub(crate) use own::{close_own, is_own, make_room};
 pub(crate) use table::{DESCRIPTORS_MAX, FIRST_MAX, known, known_managed, known_unmanaged, leave_alone};
 pub(crate) use target::{CHANGED, Target};
 

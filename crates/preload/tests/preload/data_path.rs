@@ -151,6 +151,22 @@ assert os.pread(fd, 100, 1234500)[:67] == bytes(67)",
 }
 
 #[test]
+fn the_first_managed_file_does_not_make_the_table_of_descriptors_larger() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import os
+def room():
+    return [line for line in open('/proc/self/status') if line.startswith('FDSize')]
+before = room()
+fd = os.open('file', os.O_RDWR | os.O_CREAT)
+assert os.pwrite(fd, bytes(4096), 0) == 4096
+assert before == room(), (before, room())",
+    );
+    assert_eq!(agent.counter(Counter::AbsorbedBytes), 4096);
+}
+
+#[test]
 fn a_critical_read_that_misses_leaves_a_hint_with_what_it_read() {
     let agent = Agent::start();
     fs::write(agent.slow.join("old"), vec![7; 10_000]).unwrap();
