@@ -112,7 +112,8 @@ static Files possible(const State &s) {         // with every operation under wa
   X(GRANT, "is granted a direct write") \
   X(DONE, "tells of it, returns") X(BIT, "agent sets the bit of block") X(ANNOUNCES, "agent announces an extension") \
   X(REFUSED, "commit is refused") X(APPLIED, "commit is applied") X(ANSWERED, "commit is answered, returns") \
-  X(CUT_BIT, "agent sets the size bit for its truncation") X(CUT_GRANT, "is granted the truncation") X(CUTS, "cuts the file to") X(CUT_FAILS, "cannot cut the file") \
+  X(CUT_BIT, "agent sets the size bit for its truncation") X(CUT_GRANT, "is granted the truncation") \
+  X(CUTS, "cuts the file to") X(CUT_FAILS, "cannot cut the file") \
   X(CUT_DONE, "tells of it, returns") X(CUT_ENDED, "is dead: agent ends its truncation") \
   X(NOT_NEEDED, "extension is not needed") \
   X(WAITED, "the extension has waited long enough") X(EXTENDS_TO, "agent begins to extend the file to") \
@@ -182,9 +183,9 @@ static bool awaits(const Rank &k) { return C.rankKills && !k.frozen; }
 // Whom a truncation waits for: who may make the file longer than what it cuts to.
 static bool cutWaitsFor(const State &s, int i) {
   for (int j = 0; j < C.ranks; j++) { const Rank &k = s.r[j]; int cut = s.r[i].at;
-    bool writes = k.cheap ? k.cheap == 2 || k.at + 1 > cut : k.lease == EXTENDS || (k.lease == WRITES && k.at + 1 > cut);
+    bool extends = k.cheap == 2 || k.lease == EXTENDS, beyond = (k.cheap || k.lease == WRITES) && k.at + 1 > cut;
     bool cuts = k.lease == TRUNCATES && k.at != cut;
-    if (writes && !dev(CUT_NO_WAIT) && (awaits(k) || dev(CUT_WAITS_WRITE))) return true;
+    if ((extends || beyond) && !dev(CUT_NO_WAIT) && (awaits(k) || dev(CUT_WAITS_WRITE))) return true;
     if (cuts && !dev(CUT_BESIDE_CUT) && (awaits(k) || dev(CUT_WAITS))) return true; }
   return false;
 }
@@ -518,7 +519,7 @@ static const std::vector<Variant> VARIANTS = {
     DIRECT_BESIDE_CUT},
   {"size-commit-waits", "a commit waits for ever for one who may extend the file", "freezeshort0", COMMIT_WAITS},
   {"size-early-answer", "commit answered before the file is long enough", "two", EARLY_ANSWER},
-  {"size-dead-sized", "an extension sets the size although a dead rank's write may land beyond", "killasked", DEAD_SIZED},
+  {"size-dead-sized", "an extension sets the size where a dead rank's write may land beyond", "killasked", DEAD_SIZED},
   {"size-dead-cut", "the truncation of a dead rank is not ended", "kill", DEAD_CUT},
 };
 static const std::vector<Row> ROWS = rows();
