@@ -91,7 +91,7 @@ test: build
 	$(MAKE) check-protocols check-handshake
 
 # The protocols of spec/ against every interleaving of small cases.
-build/protocol/%: spec/%.cpp | setup
+build/protocol/%: spec/%.cpp spec/explorer.hpp | setup
 	@mkdir -p $(@D)
 	c++ -O2 -std=c++17 -Wall -o $@ $<
 

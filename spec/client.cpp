@@ -1,32 +1,18 @@
 // Exhaustive check of the client protocol (client.md). Run:  make check-protocols, or g++ -O2 -std=c++17 -o client client.cpp && ./client check
 //
-// Explicit-state breadth-first search; a counterexample is a shortest one. `client list` names rows and variants; `client trace ROW
-// VARIANT` prints the counterexample; `client table [VARIANT [ROW]]` runs rows (LIMIT=N bounds the states of a row). `client check`
-// judges: the specification holds in every row that is searched in seconds, and each variant is refuted;
-// `client check all` in every row, and those variants hold that are known to.
+// Search and commands are explorer.hpp's; UNREDUCED=1 searches each state.
 //
 // One file, one or two blocks in one granule (one bit, one generation, one open word), ranks with one thread each, an agent with one
 // copy machine (fetch or write-back), `places` pieces of flash per agent epoch. Values are block*4+n: n=0 is what the disk held at
 // first, n=1..3 the writes in the order in which they began. GARBAGE is a piece of flash nobody has written.
 //
-// States that nobody can tell apart are searched once (see below under that name); UNREDUCED=1 searches each.
+// States that nobody can tell apart are searched once (see below under that name).
 // Numbers that only grow are not kept. Of the generation, a rank keeps whether it changed since the rank loaded it; of the open word's
 // number, whether the word changed since (the number never comes back), and each entry of a ring whether its number is still the open
 // one; tickets are renumbered in their order.
 // Power failure needs no step: every reachable state is checked for every outcome it allows (any subset of unsynced writes; the
 // journal as of its last durable barrier).
-#include <algorithm>
-#include <bitset>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
-typedef uint8_t u8; typedef uint16_t u16; typedef uint32_t u32; typedef uint64_t u64;
+#include "explorer.hpp"
 
 const int RANKS_MAX = 3, BLOCKS_MAX = 2, PLACES_MAX = 4, RING_MAX = 2, STORES_MAX = 2, GARBAGE = 8;
 
@@ -142,11 +128,9 @@ enum Deviation {
   LIST_NO_END_DROP, LIST_NO_END_EVICT, LIST_NO_END_LIFT, LIST_NO_END_OPEN, LIST_END_LATE, LIST_OPEN_WORD,
   LIST_BEFORE_APPEND, LIST_KEY_AGAIN, LIST_NUMBER_RESTART, LIST_ADOPT_KEEP, LIST_ANSWER_PASSES, LIST_END_BEHIND,
   LIST_FILL_NO_ZERO, DEVIATIONS };
-struct Variant { const char *name, *what, *rows; std::vector<Deviation> deviations; };
+static_assert(DEVIATIONS <= 128, "as many as a variant's set holds");
 
 static Row C;
-static std::bitset<DEVIATIONS> deviations;     // of the variant that is searched
-static bool dev(Deviation d) { return deviations[d]; }
 static bool reduced = true;                    // UNREDUCED=1: states that nobody can tell apart are searched each
 
 // ---- steps
@@ -195,26 +179,7 @@ static bool reduced = true;                    // UNREDUCED=1: states that nobod
   X(BACK_NOT, "write-back does not count") X(EVICT, "agent evicts block") X(CLEARS_BIT, "agent clears the bit") \
   X(BARRIER1, "barrier: snapshot") X(BARRIER2, "barrier: flash synced") X(BARRIER3, "barrier: slow synced") \
   X(BARRIER4, "barrier: durable") X(EARLY, "kernel writes the journal early")
-enum Step : u8 {
-#define X(name, text) name,
-STEPS(X)
-#undef X
-};
-static const char *STEP_TEXT[] = {
-#define X(name, text) text,
-STEPS(X)
-#undef X
-};
-const u8 AGENT = 0xf, NONE = 0xff;
-struct Label { u8 step, who, value; };
-
-static const char *violated;                   // set by a step that breaks an invariant
-static int violatedAt;                         // that step's index in `successors`
-static std::vector<std::pair<State, Label>> successors;
-static void emit(const State &s, Step step, int who, int value = NONE) {
-  if (violated && violatedAt < 0) violatedAt = successors.size();
-  successors.push_back({s, {step, (u8)who, (u8)value}});
-}
+DEFINE_STEPS(STEPS)
 
 // ---- stores, through buffers in rows with store buffers
 
@@ -881,8 +846,6 @@ static void agentSteps(const State &s) {
   clearBit(s);
 }
 
-// ---- search
-
 // ---- states that nobody can tell apart
 //
 // Every function here makes states equal from which the same steps lead to the same verdicts. UNREDUCED=1 leaves out
@@ -1034,7 +997,7 @@ static void orderPlaces(State &s) {
   if (moved) placesBecome(s, to);
 }
 
-static void canonical(State &s, bool symmetry) {
+static void canonical(State &s) {
   for (int i = 0; i < C.ranks; i++) { Rank &k = s.r[i];
     if (k.pc == GONE) { if (!C.sooner || (!k.slot && !k.direct)) k.mask = 0; k.value.packed = 0; k.journaled = 0;
         for (int j = 0; j < k.entries; j++) k.ring[j].pending = 0; }
@@ -1053,50 +1016,10 @@ static void canonical(State &s, bool symmetry) {
   if (C.ring) renumberTickets(s);
   forgetRecords(s);
   if (reduced) forgetBytes(s);
-  if (!symmetry) return;                       // a trace names values, places and ranks as they are
+  if (traced) return;                          // a trace names values, places and ranks as they are
   if (reduced) { for (int b = 0; b < C.blocks; b++) forgetValues(s, b); orderPlaces(s); }
   std::sort(s.r, s.r + C.ranks, [](const Rank &a, const Rank &b) { return memcmp(&a, &b, sizeof(Rank)) < 0; });
 }
-
-// Grows without moving what it holds.
-template <typename T> class Chunks {
-  static const u64 CHUNK = 1 << 20;
-  std::vector<std::unique_ptr<T[]>> chunks; u64 width, count = 0;
-public:
-  explicit Chunks(u64 width = 1) : width(width) {}
-  u64 size() const { return count; }
-  T *operator[](u64 i) const { return &chunks[i / CHUNK][i % CHUNK * width]; }
-  void push(const T *item) { if (count == chunks.size() * CHUNK) chunks.emplace_back(new T[CHUNK * width]);
-      memcpy(&chunks.back()[count % CHUNK * width], item, width * sizeof(T)); count++; }
-  void push(T item) { push(&item); }
-};
-// The states found, each once. Of a state only the ranks of the row are kept.
-class Found {
-  Chunks<u8> states; size_t bytes; std::vector<u32> table; 
-  u64 hash(const u8 *p) const {
-    u64 h = 0x9e3779b97f4a7c15ull; size_t i = 0;
-    for (; i + 8 <= bytes; i += 8) { u64 w; memcpy(&w, p + i, 8); h = (h ^ w) * 0xff51afd7ed558ccdull; h ^= h >> 32; }
-    for (; i < bytes; i++) h = (h ^ p[i]) * 0x100000001b3ull;
-    h ^= h >> 29; return h * 0xc4ceb9fe1a85ec53ull;
-  }
-  void grow() {                                // the table is built anew from the states: both at once would need half as much again
-    u64 size = table.empty() ? 1 << 16 : table.size() * 2, mask = size - 1;
-    std::vector<u32>().swap(table); table.resize(size, 0);
-    for (u64 i = 0; i < states.size(); i++) { u64 h = hash(states[i]) & mask; while (table[h]) h = (h + 1) & mask; table[h] = i + 1; }
-  }
-public:
-  Found() : states(offsetof(State, r) + C.ranks * sizeof(Rank)), bytes(offsetof(State, r) + C.ranks * sizeof(Rank)) { grow(); }
-  u64 size() const { return states.size(); }
-  State operator[](u32 i) const { State s; memset(&s, 0, sizeof s); memcpy(&s, states[i], bytes); return s; }
-  u32 add(const State &s, bool &fresh) {
-    if (states.size() * 4 >= table.size() * 3) grow();
-    const u8 *p = (const u8 *)&s; u64 mask = table.size() - 1, h = hash(p) & mask;
-    for (; table[h]; h = (h + 1) & mask) if (!memcmp(states[table[h] - 1], p, bytes)) { fresh = false; return table[h] - 1; }
-    states.push(p); table[h] = states.size(); fresh = true; return states.size() - 1;
-  }
-};
-
-struct Result { u64 states = 0; std::string why; std::vector<Label> trace; double seconds = 0; bool whole = true; };
 
 static State initial() {
   State s; memset(&s, 0, sizeof s); s.alive = 1; s.pool = C.ops;
@@ -1118,47 +1041,6 @@ static bool finished(const State &s) {
     if ((s.map[b] & DIRTY) && !held && C.writeBack) return false; }
   return true;
 }
-static Result explore(bool symmetry, u64 limit) {
-  auto begun = std::chrono::steady_clock::now();
-  Result res; Found found; Chunks<u32> parents, edges; Chunks<Label> labels; Chunks<u8> degrees; std::vector<bool> ok;
-  auto path = [&](u32 i) { std::vector<Label> t; while (i) { t.push_back(*labels[i]); i = *parents[i]; } std::reverse(t.begin(), t.end());
-      return t; };
-  State first = initial(); bool fresh; canonical(first, symmetry); found.add(first, fresh); parents.push(0u); labels.push(Label{0, 0, 0});
-  for (u32 i = 0; i < found.size() && res.whole; i++) {
-    const State s = found[i];
-    if (const char *p = powerFails() ? powerFailure(s) : nullptr) { res.why = p; res.trace = path(i); break; }
-    successors.clear(); violated = nullptr; violatedAt = -1;
-    for (int r = 0; r < C.ranks && !violated; r++) rankSteps(s, r);
-    if (!violated) agentSteps(s);
-    if (violated) { res.why = violated; res.trace = path(i); res.trace.push_back(successors[violatedAt].second); break; }
-    ok.push_back(finished(s)); degrees.push((u8)successors.size());
-    for (auto &o : successors) { canonical(o.first, symmetry); u32 j = found.add(o.first, fresh); if (fresh) { parents.push(i);
-        labels.push(o.second); } edges.push(j); }
-    res.whole = found.size() <= limit;
-  }
-  res.states = found.size();
-  bool changed = res.why.empty() && res.whole;         // I5, I6: backwards from what is finished, in as many rounds as it takes
-  while (changed) { changed = false;
-    for (u64 i = ok.size(), e = edges.size(); i-- > 0; ) { e -= *degrees[i]; if (ok[i]) continue;
-      for (int d = 0; d < *degrees[i]; d++) if (ok[*edges[e + d]]) { ok[i] = true; changed = true; break; } } }
-  if (res.why.empty() && res.whole) for (u32 i = 0; i < ok.size(); i++) if (!ok[i]) {
-    res.why = found[i].freezes
-        ? "I6 a rank is blocked for ever by a frozen one, or dirty bytes can never drain"
-        : "I5 a rank is blocked for ever, or dirty bytes can never drain";
-    res.trace = path(i); break; }
-  res.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  return res;
-}
-static void printTrace(const Result &r) {
-  int k = 0;
-  for (auto &l : r.trace) {
-    std::string who = l.who == AGENT
-        ? "" : "rank " + std::to_string(l.who) + ": ", value = l.value == NONE ? "" : " " + std::to_string(l.value);
-    printf("  %2d. %s%s%s\n", ++k, who.c_str(), STEP_TEXT[l.step], value.c_str());
-  }
-  printf("  => %s\n", r.why.c_str());
-}
-
 static std::vector<Row> rows() {
   std::vector<Row> all; auto row = [&](const char *name, const char *what) -> Row & { all.emplace_back(); all.back().name = name;
       all.back().what = what; return all.back(); };
@@ -1406,68 +1288,31 @@ static const std::vector<std::string> HOLD = {
   "open-under-fetch", "adopt-no-close", "list-no-end-pushed",
   "list-end-behind"};
 
-// ---- commands
-
-static bool among(const std::vector<std::string> &names, const std::string &name) {
-    return std::find(names.begin(), names.end(), name) != names.end(); }
-static bool listed(const char *names, const char *name) { return (std::string(" ") + names + " ").find(std::string(" ") + name + " ") != std::string::npos; }
-static const std::vector<Row> ROWS = rows();
-static Result run(const Row &row, const Variant &variant, bool symmetry, u64 limit) {
-  C = row; deviations.reset(); for (Deviation d : variant.deviations) deviations.set(d);
-  return explore(symmetry, limit);
-}
-static void report(const Row &row, const Variant &variant, const Result &r) {
-  std::string why = r.why.empty()
-      ? (r.whole ? "holds" : "no counterexample so far") : r.why + " (" + std::to_string(r.trace.size()) + " steps)";
-  printf("%-20s %-11s %10llu states %6.1f s  %s\n", variant.name, row.name, (unsigned long long)r.states, r.seconds, why.c_str());
-      fflush(stdout);
-}
-static int check(bool all, u64 limit) {
-  int right = 0, wrong = 0;
-  for (auto &v : VARIANTS) {
-    bool spec = !strcmp(v.rows, "*"), hold = among(HOLD, v.name), refuted = false, whole = true;
-    if (!all && hold) continue;
-    for (auto &c : ROWS) {
-      if (spec ? !all && among(LARGE, c.name) : !listed(v.rows, c.name)) continue;
-      Result r = run(c, v, true, limit); report(c, v, r);
-      refuted |= !r.why.empty(); whole &= r.whole;
-      if (spec) { bool ok = r.why.empty() && r.whole; (ok ? right : wrong)++;
-          if (!ok) printf("WRONG: the specification does not hold in %s, or was not searched to the end\n", c.name); }
-      else if (refuted) break;
-    }
-    if (spec) continue;
-    bool ok = hold ? !refuted && whole : refuted;
-    (ok ? right : wrong)++;
-    if (!ok) printf("WRONG: %s %s\n", v.name, hold ? "is known to hold, and does not" : "leaves a rule out, and nothing fails: the rule is not there");
+struct Model {
+  typedef ::State State; typedef ::Row Row;
+  static inline Row &C = ::C;
+  static size_t stateBytes() { return offsetof(State, r) + C.ranks * sizeof(Rank); } // the ranks of the row
+  static State initial() { return ::initial(); }
+  static void canonical(State &s) { ::canonical(s); }
+  static const char *wrong(const State &s) { return powerFails() ? powerFailure(s) : nullptr; }
+  static void steps(const State &s) {
+    for (int i = 0; i < C.ranks && !violated; i++) rankSteps(s, i);
+    if (!violated) agentSteps(s);
   }
-  printf("protocol client: %d passed, %d failed\n", right, wrong);
-  return wrong > 0;
-}
-template <typename T> static const T &named(const std::vector<T> &all, const char *name) {
-  for (auto &x : all) if (!strcmp(x.name, name)) return x;
-  fprintf(stderr, "nothing is called %s\n", name); exit(2);
-}
+  static bool finished(const State &s) { return ::finished(s); }
+  static const char *stuck(const State &s) {
+    return s.freezes ? "I6 a rank is blocked for ever by a frozen one, or dirty bytes can never drain"
+      : "I5 a rank is blocked for ever, or dirty bytes can never drain";
+  }
+  static const char *stepText(u8 step) { return STEP_TEXT[step]; }
+  static inline const std::vector<Row> ROWS = rows();
+  static inline const std::vector<Variant> &VARIANTS = ::VARIANTS;
+  static inline const Names &LARGE = ::LARGE, &HOLD = ::HOLD, GAPS = {};
+  static constexpr const char *NAME = "protocol client", *LINE = "%-20s %-11s %10llu states %6.1f s  %s\n";
+  static const u64 STATES_MAX = 100000000;
+};
 
 int main(int argc, char **argv) {
   reduced = !getenv("UNREDUCED");
-  std::string cmd = argc > 1 ? argv[1] : "list"; u64 limit = getenv("LIMIT") ? strtoull(getenv("LIMIT"), 0, 10) : 100000000;
-  if (cmd == "list") { for (auto &c : ROWS) printf("row     %-22s %s\n", c.name, c.what);
-      for (auto &v : VARIANTS) printf("variant %-22s %s\n", v.name, v.what);
-      return 0; }
-  if (cmd == "check") return check(argc > 2, limit);
-  if (cmd == "trace" && argc == 4) {
-    const Row &c = named(ROWS, argv[2]); const Variant &v = named(VARIANTS, argv[3]); Result r = run(c, v, false, limit);
-    report(c, v, r); if (!r.why.empty()) printTrace(r);
-    return !r.why.empty();
-  }
-  if (cmd == "table") {                                // table [VARIANT [ROW]]
-    int bad = 0;
-    for (auto &v : VARIANTS) for (auto &c : ROWS) {
-      if ((argc > 2 && strcmp(argv[2], v.name))
-          || (argc > 3 ? strcmp(argv[3], c.name) != 0 : strcmp(v.rows, "*") && !listed(v.rows, c.name))) continue;
-      Result r = run(c, v, true, limit); report(c, v, r); bad |= !strcmp(v.rows, "*") && !r.why.empty();
-    }
-    return bad;
-  }
-  return 2;
+  return commands<Model>(argc, argv);
 }

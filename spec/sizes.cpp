@@ -1,10 +1,7 @@
 // Exhaustive check of the rules of sizes (8 and 9 of client.md). Run:  make check-protocols, or
 // g++ -O2 -std=c++17 -o sizes sizes.cpp && ./sizes check
 //
-// Explicit-state breadth-first search, so that a counterexample is a shortest one. `sizes list` names rows and
-// variants, `sizes table [VARIANT [ROW]]` runs rows, `sizes trace ROW VARIANT` prints a counterexample. `sizes check`
-// judges: the rules hold in every row that is searched in seconds, and each variant is refuted; `sizes check all` in
-// every row.
+// Search and commands are explorer.hpp's.
 //
 // One file of up to three blocks, each with a granule of its own; ranks that write the disk, write flash and cut the
 // file; somebody who asks for its size at any time; an agent that extends it, with one write-back at a time.
@@ -17,17 +14,8 @@
 // What POSIX allows is kept as a set: every size and content that the file may have if each operation takes effect at
 // once between its begin and its return, and what was seen so far is true. A stopped or dead rank's operation may take
 // effect at any time.
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include "explorer.hpp"
 #include <map>
-#include <string>
-#include <unordered_map>
-#include <vector>
-typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64;
 
 const int BLOCKS_MAX = 3, RANKS_MAX = 3;
 
@@ -61,14 +49,11 @@ struct Row {
   int rankKills = 0, freezes = 0, sizeAtFirst = 0;
   bool asked = true;                            // somebody asks for the size
 };
-enum Deviation { SPEC, NO_BIT, NO_WAIT, ONE_LOOK, KIND_ALONE, DIRECT_IN, CUT_IN, NO_WAIT_COPY, LATE_SIZED,
+enum Deviation { NO_BIT, NO_WAIT, ONE_LOOK, KIND_ALONE, DIRECT_IN, CUT_IN, NO_WAIT_COPY, LATE_SIZED,
   LAST_BYTE_SEEN, EXTENSION_WAITS, CUT_IS_LAST, KNOWN_KEPT, COMMIT_IN_CUT, CUT_WAITS, COMMIT_WAITS, EARLY_ANSWER,
   DEAD_CUT, BIT_BETWEEN, CUT_IN_COMMIT, DEAD_SIZED,
   CUT_NO_BIT, CUT_NO_WAIT, CUT_BESIDE_CUT, DIRECT_BESIDE_CUT, CUT_WAITS_WRITE, DIRECT_WAITS };
-struct Variant { const char *name, *what, *rows; Deviation deviation; };
 static Row C;
-static Deviation deviation;
-static bool dev(Deviation d) { return deviation == d; }
 
 // ---- what POSIX allows
 
@@ -123,25 +108,7 @@ static Files possible(const State &s) {         // with every operation under wa
   X(BACK_DONE, "write-back is done, block") \
   X(CLEARS, "agent clears the bit of block") X(KILL, "is KILLED") X(DEAD_LANDS, "dead: write lands") \
   X(FREEZE, "is FROZEN") X(LIFT, "nothing of it can land: quarantine lifted")
-enum Step : u8 {
-#define X(name, text) name,
-STEPS(X)
-#undef X
-};
-static const char *STEP_TEXT[] = {
-#define X(name, text) text,
-STEPS(X)
-#undef X
-};
-const u8 AGENT = 0xf, NOTHING = 0xff;
-struct Label { u8 step, who, value; };
-static const char *violated;
-static int violatedAt;
-static std::vector<std::pair<State, Label>> successors;
-static void emit(const State &s, Step step, int who, int value = NOTHING) {
-  if (violated && violatedAt < 0) violatedAt = successors.size();
-  successors.push_back({s, {step, (u8)who, (u8)value}});
-}
+DEFINE_STEPS(STEPS)
 
 static void returns(State &s, int i, bool happened = true) {
   Files files;
@@ -405,8 +372,8 @@ static bool finished(const State &s) {
 
 // ---- search
 
-struct Result { u64 states = 0; std::string why; std::vector<Label> trace; double seconds = 0; bool whole = true; };
 static State initial() {
+  sets.clear(); numbers.clear();
   State s; memset(&s, 0, sizeof s); s.pool = C.ops; s.next = 1;
   for (int i = 0; i < C.ranks; i++) s.r[i].alive = 1;
   File f; memset(&f, 0, sizeof f);
@@ -417,50 +384,6 @@ static State initial() {
   f.size = s.size = s.known = C.sizeAtFirst;
   s.posix = numberOf({f});
   return s;
-}
-struct Hash { size_t operator()(const State &s) const {
-  u64 h = 0x9e3779b97f4a7c15ull; const u8 *p = (const u8 *)&s;
-  for (size_t i = 0; i < sizeof s; i++) h = (h ^ p[i]) * 0x100000001b3ull;
-  return h ^ h >> 29; } };
-struct Same { bool operator()(const State &a, const State &b) const { return !memcmp(&a, &b, sizeof a); } };
-static Result explore(u64 limit) {
-  auto begun = std::chrono::steady_clock::now();
-  sets.clear(); numbers.clear();
-  Result res; std::vector<State> states; std::vector<u32> parents; std::vector<Label> labels;
-  std::vector<std::vector<u32>> before;
-  std::unordered_map<State, u32, Hash, Same> numbered;
-  auto add = [&](const State &s, u32 parent, Label label) {
-    auto found = numbered.emplace(s, states.size());
-    if (found.second) { states.push_back(s); parents.push_back(parent); labels.push_back(label);
-      before.emplace_back(); }
-    return found.first->second;
-  };
-  auto path = [&](u32 i) { std::vector<Label> t; while (i) { t.push_back(labels[i]); i = parents[i]; }
-    std::reverse(t.begin(), t.end()); return t; };
-  add(initial(), 0, {0, 0, 0});
-  for (u32 i = 0; i < states.size() && res.whole; i++) {
-    const State s = states[i];
-    if (const char *why = wrong(s)) { res.why = why; res.trace = path(i); break; }
-    successors.clear(); violated = nullptr; violatedAt = -1;
-    for (int r = 0; r < C.ranks && !violated; r++) rankSteps(s, r);
-    if (!violated && C.asked) somebodyAsks(s);
-    if (!violated) agentSteps(s);
-    if (violated) { res.why = violated; res.trace = path(i); res.trace.push_back(successors[violatedAt].second);
-      break; }
-    for (auto &o : successors) before[add(o.first, i, o.second)].push_back(i);
-    res.whole = states.size() <= limit;
-  }
-  res.states = states.size();
-  if (res.why.empty() && res.whole) {           // S4: backwards from what is finished
-    std::vector<bool> ok(states.size()); std::vector<u32> queue;
-    for (u32 i = 0; i < states.size(); i++) if (finished(states[i])) { ok[i] = true; queue.push_back(i); }
-    for (size_t at = 0; at < queue.size(); at++)
-      for (u32 i : before[queue[at]]) if (!ok[i]) { ok[i] = true; queue.push_back(i); }
-    for (u32 i = 0; i < states.size() && res.why.empty(); i++)
-      if (!ok[i]) { res.why = "S4 somebody waits for ever"; res.trace = path(i); }
-  }
-  res.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  return res;
 }
 
 static std::vector<Row> rows() {
@@ -492,103 +415,59 @@ static std::vector<Row> rows() {
   return all;
 }
 static const std::vector<Variant> VARIANTS = {
-  {"spec", "the rules", "*", SPEC},
-  {"size-no-bit", "writes past the end do not look at the size bit", "two", NO_BIT},
-  {"size-no-wait", "agent extends while cheap or direct writes may", "two", NO_WAIT},
-  {"size-one-look", "a write does not look at the size again once it is published", "long", ONE_LOOK},
-  {"size-kind-alone", "agent waits only for writes that say that they extend", "long", KIND_ALONE},
-  {"size-direct-in", "an extending direct write is granted beside an extension", "two", DIRECT_IN},
-  {"size-cut-in", "a truncation is granted beside an extension", "two", CUT_IN},
-  {"size-cut-in-commit", "a truncation is granted before a commit that is applied is answered", "two", CUT_IN_COMMIT},
-  {"size-no-wait-copy", "agent extends beside a write-back past the known size", "short1", NO_WAIT_COPY},
-  {"size-late-sized", "an extension that has waited sets the size", "short0", LATE_SIZED},
-  {"size-last-byte-seen", "an extension that has waited writes a byte that is not hidden", "short1", LAST_BYTE_SEEN},
-  {"size-extension-waits", "an extension waits for ever", "freezeshort0", EXTENSION_WAITS},
-  {"size-bit-between", "size bit cleared between two extensions", "freeze", BIT_BETWEEN},
-  {"size-cut-is-last", "the known size becomes what the truncation that ended last cut to", "two", CUT_IS_LAST},
-  {"size-known-kept", "the known size stays when a truncation is granted", "longasked", KNOWN_KEPT},
-  {"size-commit-in-cut", "commit beyond the cut of a truncation under way", "long", COMMIT_IN_CUT},
-  {"size-cut-waits", "a truncation waits for ever for another one", "freezeshort0", CUT_WAITS},
+  {"spec", "the rules", "*", {}},
+  {"size-no-bit", "writes past the end do not look at the size bit", "two", {NO_BIT}},
+  {"size-no-wait", "agent extends while cheap or direct writes may", "two", {NO_WAIT}},
+  {"size-one-look", "a write does not look at the size again once it is published", "long", {ONE_LOOK}},
+  {"size-kind-alone", "agent waits only for writes that say that they extend", "long", {KIND_ALONE}},
+  {"size-direct-in", "an extending direct write is granted beside an extension", "two", {DIRECT_IN}},
+  {"size-cut-in", "a truncation is granted beside an extension", "two", {CUT_IN}},
+  {"size-cut-in-commit", "a truncation is granted before a commit that is applied is answered", "two", {CUT_IN_COMMIT}},
+  {"size-no-wait-copy", "agent extends beside a write-back past the known size", "short1", {NO_WAIT_COPY}},
+  {"size-late-sized", "an extension that has waited sets the size", "short0", {LATE_SIZED}},
+  {"size-last-byte-seen", "an extension that has waited writes a byte that is not hidden", "short1", {LAST_BYTE_SEEN}},
+  {"size-extension-waits", "an extension waits for ever", "freezeshort0", {EXTENSION_WAITS}},
+  {"size-bit-between", "size bit cleared between two extensions", "freeze", {BIT_BETWEEN}},
+  {"size-cut-is-last", "the known size becomes what the truncation that ended last cut to", "two", {CUT_IS_LAST}},
+  {"size-known-kept", "the known size stays when a truncation is granted", "longasked", {KNOWN_KEPT}},
+  {"size-commit-in-cut", "commit beyond the cut of a truncation under way", "long", {COMMIT_IN_CUT}},
+  {"size-cut-waits", "a truncation waits for ever for another one", "freezeshort0", {CUT_WAITS}},
   {"size-cut-waits-write", "a truncation waits for ever for a write that may extend the file", "freezeshort0",
-    CUT_WAITS_WRITE},
-  {"size-direct-waits", "an extending direct write waits for ever for a truncation", "freezeshort0", DIRECT_WAITS},
-  {"size-cut-no-bit", "the size bit is not set for a truncation", "longasked", CUT_NO_BIT},
-  {"size-cut-no-wait", "a truncation is granted beside writes that may extend the file", "longasked", CUT_NO_WAIT},
-  {"size-cut-beside-cut", "a truncation is granted beside another one", "longasked", CUT_BESIDE_CUT},
+    {CUT_WAITS_WRITE}},
+  {"size-direct-waits", "an extending direct write waits for ever for a truncation", "freezeshort0", {DIRECT_WAITS}},
+  {"size-cut-no-bit", "the size bit is not set for a truncation", "longasked", {CUT_NO_BIT}},
+  {"size-cut-no-wait", "a truncation is granted beside writes that may extend the file", "longasked", {CUT_NO_WAIT}},
+  {"size-cut-beside-cut", "a truncation is granted beside another one", "longasked", {CUT_BESIDE_CUT}},
   {"size-direct-beside-cut", "an extending direct write is granted beside a truncation", "longasked",
-    DIRECT_BESIDE_CUT},
-  {"size-commit-waits", "a commit waits for ever for one who may extend the file", "freezeshort0", COMMIT_WAITS},
-  {"size-early-answer", "commit answered before the file is long enough", "two", EARLY_ANSWER},
-  {"size-dead-sized", "an extension sets the size where a dead rank's write may land beyond", "killasked", DEAD_SIZED},
-  {"size-dead-cut", "the truncation of a dead rank is not ended", "kill", DEAD_CUT},
+    {DIRECT_BESIDE_CUT}},
+  {"size-commit-waits", "a commit waits for ever for one who may extend the file", "freezeshort0", {COMMIT_WAITS}},
+  {"size-early-answer", "commit answered before the file is long enough", "two", {EARLY_ANSWER}},
+  {"size-dead-sized", "an extension sets the size where a dead rank's write may land beyond", "killasked",
+    {DEAD_SIZED}},
+  {"size-dead-cut", "the truncation of a dead rank is not ended", "kill", {DEAD_CUT}},
 };
-static const std::vector<Row> ROWS = rows();
-static const char *const LARGE = "three four blocks freeze stopkilled"; // rows that are left to `check all`
-static const char *const GAPS = "stopkilled"; // have a counterexample: client.md, "Not covered"
 
-// ---- commands
+struct Model {
+  typedef ::State State; typedef ::Row Row;
+  static inline Row &C = ::C;
+  static size_t stateBytes() { return sizeof(State); }
+  static State initial() { return ::initial(); }
+  static void canonical(State &) {}
+  static const char *wrong(const State &s) { return ::wrong(s); }
+  static void steps(const State &s) {
+    for (int i = 0; i < C.ranks && !violated; i++) rankSteps(s, i);
+    if (!violated && C.asked) somebodyAsks(s);
+    if (!violated) agentSteps(s);
+  }
+  static bool finished(const State &s) { return ::finished(s); }
+  static const char *stuck(const State &) { return "S4 somebody waits for ever"; }
+  static const char *stepText(u8 step) { return STEP_TEXT[step]; }
+  static inline const std::vector<Row> ROWS = rows();
+  static inline const std::vector<Variant> &VARIANTS = ::VARIANTS;
+  static inline const Names LARGE = {"three", "four", "blocks", "freeze", "stopkilled"}, HOLD = {};
+  static inline const Names GAPS = {"stopkilled"}; // client.md, "Not covered"
+  static constexpr const char *NAME = "sizes", *LINE = "%-20s %-12s %9llu states %6.1f s  %s\n";
+  static const u64 STATES_MAX = 20000000;
+};
 
-static Result run(const Row &row, const Variant &variant, u64 limit) {
-  C = row; deviation = variant.deviation; return explore(limit);
-}
-static bool listed(const char *names, const char *name) {
-  return (std::string(" ") + names + " ").find(std::string(" ") + name + " ") != std::string::npos;
-}
-static void report(const Row &row, const Variant &variant, const Result &r) {
-  std::string why = r.why.empty() ? (r.whole ? "holds" : "no counterexample so far")
-    : r.why + " (" + std::to_string(r.trace.size()) + " steps)";
-  unsigned long long states = r.states;
-  printf("%-20s %-12s %9llu states %6.1f s  %s\n", variant.name, row.name, states, r.seconds, why.c_str());
-  fflush(stdout);
-}
-static int check(bool all, u64 limit) {
-  int right = 0, wrong = 0;
-  for (auto &v : VARIANTS) {
-    bool spec = v.deviation == SPEC, refuted = false;
-    for (auto &c : ROWS) {
-      if (spec ? !all && listed(LARGE, c.name) : !listed(v.rows, c.name)) continue;
-      Result r = run(c, v, limit); report(c, v, r); refuted |= !r.why.empty();
-      bool gap = listed(GAPS, c.name);
-      if (spec) (gap ? !r.why.empty() : r.why.empty() && r.whole) ? right++ : wrong++;
-      else if (refuted) break;
-    }
-    if (!spec) (refuted ? right : wrong)++;
-    if (!spec && !refuted) printf("WRONG: %s leaves a rule out, and nothing fails: the rule is not there\n", v.name);
-  }
-  printf("sizes: %d passed, %d failed\n", right, wrong);
-  return wrong > 0;
-}
-template <typename T> static const T &named(const std::vector<T> &all, const char *name) {
-  for (auto &x : all) if (!strcmp(x.name, name)) return x;
-  fprintf(stderr, "nothing is called %s\n", name); exit(2);
-}
-int main(int argc, char **argv) {
-  std::string cmd = argc > 1 ? argv[1] : "list";
-  u64 limit = getenv("LIMIT") ? strtoull(getenv("LIMIT"), 0, 10) : 20000000;
-  if (cmd == "list") {
-    for (auto &c : ROWS) printf("row     %-22s %s\n", c.name, c.what);
-    for (auto &v : VARIANTS) printf("variant %-22s %s\n", v.name, v.what);
-    return 0;
-  }
-  if (cmd == "check") return check(argc > 2, limit);
-  if (cmd == "trace" && argc == 4) {
-    const Row &c = named(ROWS, argv[2]); const Variant &v = named(VARIANTS, argv[3]);
-    Result r = run(c, v, limit); report(c, v, r);
-    int k = 0;
-    for (auto &l : r.trace) {
-      std::string who = l.who == AGENT ? "" : "rank " + std::to_string(l.who) + ": ";
-      std::string value = l.value == NOTHING ? "" : " " + std::to_string(l.value);
-      printf("  %2d. %s%s%s\n", ++k, who.c_str(), STEP_TEXT[l.step], value.c_str()); }
-    if (!r.why.empty()) printf("  => %s\n", r.why.c_str());
-    return !r.why.empty();
-  }
-  if (cmd == "table") {
-    for (auto &v : VARIANTS) for (auto &c : ROWS) {
-      if (argc > 2 && strcmp(argv[2], v.name)) continue;
-      if (argc > 3 ? strcmp(argv[3], c.name) != 0 : v.deviation != SPEC && !listed(v.rows, c.name)) continue;
-      report(c, v, run(c, v, limit));
-    }
-    return 0;
-  }
-  return 2;
-}
+int main(int argc, char **argv) { return commands<Model>(argc, argv); }
