@@ -1,10 +1,13 @@
 //! A member's side of one file: who owns it, what its threads may do without asking, what they wait for.
 
+use std::collections::BTreeMap;
+
 use headstart_units::request::Range;
 
 use crate::message::{Answer, Ask, Message, Writers, Writing};
-use crate::names::{FileId, RequestId, Seat, Stamp};
+use crate::names::{FileId, Order, RequestId, Seat, Stamp};
 use crate::rules::{Rule, kept};
+use crate::spans::Spans;
 
 /// All bytes of a file.
 pub(crate) const ALL: Range = Range { offset: 0, length: u64::MAX };
@@ -23,14 +26,17 @@ pub(crate) struct Guest {
     stamp: Stamp,
     owner: Option<(Seat, Stamp)>,
     /// Where bits are clear.
-    absent: Vec<Range>,
+    absent: Spans<()>,
     /// Number of the last call of this epoch.
     called: u64,
-    asked: Vec<Asked>,
+    /// By slot.
+    asked: BTreeMap<u32, Asked>,
     /// The last list of threads that write.
     writers: Writers,
     /// A thread on the list has ended since some list.
     ended: bool,
+    /// What was ordered before and is not in the log was forgotten.
+    floor: Option<Order>,
 }
 
 /// What follows from an answer.
@@ -46,7 +52,9 @@ pub(crate) enum Told {
 impl Guest {
     /// A file of which an agent finds bits clear.
     pub(crate) fn found(absent: Vec<Range>) -> Guest {
-        Guest { absent: if kept(Rule::NoAdoption) { absent } else { Vec::new() }, ..Guest::default() }
+        let mut guest = Guest::default();
+        absent.into_iter().filter(|_| kept(Rule::NoAdoption)).for_each(|range| guest.absent.add(range, ()));
+        guest
     }
 
     /// Its owner, if it is known.
@@ -60,25 +68,29 @@ impl Guest {
     }
 
     /// What threads wait for.
-    pub(crate) fn asked(&self) -> &[Asked] {
-        &self.asked
+    pub(crate) fn asked(&self) -> impl Iterator<Item = Asked> {
+        self.asked.values().copied()
+    }
+
+    /// Whether any does.
+    pub(crate) fn waits(&self) -> bool {
+        !self.asked.is_empty()
     }
 
     /// Whether bits of all of a range are clear.
     pub(crate) fn is_absent(&self, range: Range) -> bool {
-        self.absent.iter().any(|absent| absent.contains(range))
+        self.absent.covers(range)
     }
 
     /// A thread asks.
     pub(crate) fn ask(&mut self, asked: Asked) {
-        self.asked.retain(|other| other.id.slot != asked.id.slot);
-        self.asked.push(asked);
+        self.asked.insert(asked.id.slot, asked);
     }
 
     /// A request is answered. Whether a thread waits for it.
     pub(crate) fn answered(&mut self, id: RequestId) -> Option<Asked> {
-        let at = self.asked.iter().position(|asked| asked.id == id)?;
-        Some(self.asked.remove(at))
+        self.asked.get(&id.slot).filter(|asked| asked.id == id)?;
+        self.asked.remove(&id.slot)
     }
 
     /// The home says that nobody owns the file. Whether that is news.
@@ -88,7 +100,7 @@ impl Guest {
         }
         self.stamp = stamp;
         self.owner = None;
-        self.absent = vec![ALL];
+        self.absent.add(ALL, ());
         true
     }
 
@@ -117,9 +129,17 @@ impl Guest {
         }
         self.own(owner, epoch);
         if kept(Rule::ClaimNoBits) {
-            self.absent.clear();
+            self.absent = Spans::default();
         }
         true
+    }
+
+    /// The home says that nobody owns the file of that owner any more, which was this member.
+    pub(crate) fn on_released(&mut self, owner: Seat, epoch: Stamp, stamp: Stamp) {
+        if self.owner == Some((owner, epoch)) {
+            self.owner = None;
+        }
+        self.stamp = self.stamp.max(stamp);
     }
 
     /// A member says that it does not own the file.
@@ -136,12 +156,7 @@ impl Guest {
         }
         self.own(owner, epoch);
         self.called = self.called.max(number);
-        let before = std::mem::take(&mut self.absent);
-        let parts = before.iter().flat_map(|absent| {
-            let cut = Range::between(absent.offset, absent.end().min(range.offset));
-            [cut, Range::between(absent.offset.max(range.end()), absent.end())]
-        });
-        self.absent = parts.filter(|part| !part.is_empty()).collect();
+        self.absent.retain(range, |()| false);
         true
     }
 
@@ -173,15 +188,31 @@ impl Guest {
             return Told::Nothing;
         };
         let grant = matches!(answer, Answer::Absent | Answer::Disk { .. });
-        if grant && number < self.called && kept(Rule::GrantOvertaken) {
-            self.asked.push(asked);
+        let read = matches!(answer, Answer::Flash { .. });
+        let overtaken = (grant && kept(Rule::GrantOvertaken)) || (read && kept(Rule::ReadOvertaken));
+        if number < self.called && overtaken {
+            self.asked.insert(id.slot, asked);
             return Told::AskAgain(asked);
         }
-        if answer == Answer::Absent && !self.is_absent(range) {
-            self.absent.push(range);
-            self.absent.sort_unstable();
+        if answer == Answer::Absent {
+            self.absent.add(range, ());
         }
         Told::Tell(answer)
+    }
+
+    /// An owner has records forgotten: none of this member that was ordered before the floor comes again. Whether it
+    /// is the owner.
+    pub(crate) fn on_free(&mut self, epoch: Stamp, floor: Order) -> bool {
+        let counts = epoch >= self.stamp;
+        if counts {
+            self.floor = self.floor.max(Some(floor));
+        }
+        counts
+    }
+
+    /// Whether a record or a copy that is not in the log was there before.
+    pub(crate) fn was_forgotten(&self, order: Order) -> bool {
+        self.floor.is_some_and(|floor| order < floor) && kept(Rule::OrderedAgain)
     }
 
     /// Whether a record of that epoch may still be appended.
@@ -199,12 +230,13 @@ impl Guest {
     /// What to say to whom, of all that threads wait for: the owner, or the home if nobody is known to own the file.
     pub(crate) fn forward(&self, file: FileId, home: Seat) -> Vec<(Seat, Message)> {
         if let Some((owner, epoch)) = self.owner {
-            return self.asked.iter().map(|asked| (owner, Message::Asked(file, epoch, asked.id, asked.ask))).collect();
+            let message = |asked: Asked| (owner, Message::Asked(file, epoch, asked.id, asked.ask));
+            return self.asked().map(message).collect();
         }
         let absorbs = |asked: &Asked| matches!(asked.ask, Ask::Commit { .. });
         match self.asked.is_empty() {
             true => Vec::new(),
-            false if self.asked.iter().any(absorbs) => vec![(home, Message::Own(file))],
+            false if self.asked.values().any(absorbs) => vec![(home, Message::Own(file))],
             false => vec![(home, Message::Open(file))],
         }
     }

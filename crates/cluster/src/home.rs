@@ -45,6 +45,9 @@ pub(crate) struct Home {
     collecting: BTreeMap<u16, BTreeSet<MemberId>>,
     files: BTreeMap<FileId, Known>,
     waiting: Vec<Waiting>,
+    /// Files of this home's slots in logs of members that are out, of which no owner has said in this view that the log
+    /// has nothing that counts.
+    undrained: BTreeMap<MemberId, BTreeSet<FileId>>,
 }
 
 impl Home {
@@ -54,7 +57,13 @@ impl Home {
         let held: BTreeMap<u16, u64> = view.held_by(me).collect();
         let new = |slot: u16| held.get(&slot).is_none_or(|since| *since > before);
         self.files.retain(|file, _| !new(view.slot(*file)));
+        let names: BTreeSet<MemberId> = view.named().collect();
         for known in self.files.values_mut() {
+            // Of a member whose log was taken out of the view nothing is left to ask for.
+            known.holders.retain(|member| names.contains(member));
+            if let Some(named) = &mut known.named {
+                named.ask.retain(|member| names.contains(member));
+            }
             if known.named.as_ref().is_some_and(|named| !view.seats().contains(&named.owner)) {
                 known.named = None;
                 known.logged = true;
@@ -70,6 +79,7 @@ impl Home {
             self.collecting.values_mut().for_each(BTreeSet::clear);
         }
         self.waiting.clear();
+        self.undrained.clear();
     }
 
     /// A member tells all that it has in some slots. Those of which everything is known already.
@@ -81,7 +91,8 @@ impl Home {
             if declared.holds {
                 known.holders.insert(from.member);
             }
-            if let Some(epoch) = declared.owns {
+            let older = |epoch: &Stamp| known.named.as_ref().is_some_and(|named| named.epoch > *epoch);
+            if let Some(epoch) = declared.owns.filter(|epoch| !older(epoch)) {
                 known.named = Some(Named { owner: from, epoch, ask: Vec::new(), logged: true });
             }
         }
@@ -126,6 +137,56 @@ impl Home {
         for Waiting { from, file, owns } in std::mem::take(&mut self.waiting) {
             self.on_open(view, from, file, owns, mail);
         }
+    }
+
+    /// An owner gives a file up: nothing of it is on flash, and nobody holds anything of it.
+    pub(crate) fn on_release(&mut self, view: &View, from: Seat, file: FileId, epoch: Stamp, mail: &mut Mail) {
+        if self.collecting.contains_key(&view.slot(file)) {
+            return;
+        }
+        let known = self.files.entry(file).or_default();
+        let named = known.named.as_ref().is_some_and(|named| named.owner == from && named.epoch == epoch);
+        if named || !kept(Rule::ReleaseAgain) {
+            self.files.remove(&file);
+            // What is said from now on is newer than what was said of that owner.
+            self.count += u64::from(kept(Rule::ReleaseStamp));
+        }
+        let stamp = Stamp { view: view.number(), count: self.count };
+        mail.push((from.member, Message::Released(file, epoch, stamp)));
+    }
+
+    /// Of each log of a member that is out, the files that it has in this home's slots, once those are known.
+    fn list_undrained(&mut self, me: Seat, view: &View, buried: &BTreeMap<MemberId, Log>) {
+        if !self.collecting.is_empty() {
+            return;
+        }
+        for (member, log) in buried {
+            let mine = || log.files().into_iter().filter(|file| view.home(*file) == me).collect();
+            self.undrained.entry(*member).or_insert_with(mine);
+        }
+    }
+
+    /// An owner needs nothing of the log of a member that is out. Whether this home has noted that.
+    pub(crate) fn on_drained(&mut self, from: Seat, file: FileId, epoch: Stamp, member: MemberId) -> bool {
+        let named = self.files.get(&file).and_then(|known| known.named.as_ref());
+        let owns = named.is_some_and(|named| named.owner == from && named.epoch == epoch);
+        let files = self.undrained.get_mut(&member).filter(|_| owns);
+        files.map(|files| files.remove(&file)).is_some()
+    }
+
+    /// Members that are out and whose logs have nothing that counts for files of this home's slots.
+    pub(crate) fn emptied(&mut self, me: Seat, view: &View, buried: &BTreeMap<MemberId, Log>) -> Vec<MemberId> {
+        self.list_undrained(me, view, buried);
+        let needs = |files: &BTreeSet<FileId>| !files.is_empty() && kept(Rule::DismissNamed);
+        self.undrained.iter().filter(|(_, files)| !needs(files)).map(|(member, _)| *member).collect()
+    }
+
+    /// Files of such logs that count, and that nobody owns.
+    pub(crate) fn orphans(&mut self, me: Seat, view: &View, buried: &BTreeMap<MemberId, Log>) -> Vec<FileId> {
+        self.list_undrained(me, view, buried);
+        let owned = |file: &FileId| self.files.get(file).is_some_and(|known| known.named.is_some());
+        let files: BTreeSet<FileId> = self.undrained.values().flatten().copied().collect();
+        files.into_iter().filter(|file| !owned(file)).collect()
     }
 
     /// A member has opened a file, or wants to absorb it.

@@ -10,7 +10,8 @@
 //! | the view, and fencing by time | the site's, the member's | `view.rs`, `lease.rs` |
 //! | what a log says of files | the node that writes it | `log.rs` |
 //! | who owns a file | its home | `home.rs` |
-//! | order, map, who touches slow bytes | its owner | `owner.rs`, `owner/access.rs`, `stack.rs` |
+//! | order, map, who touches slow bytes | its owner | `owner.rs`, `owner/`, `stack.rs` |
+//! | what lies over which bytes | all of them | `spans.rs` |
 //! | bits, requests that wait | each member | `guest.rs` |
 //! | all of these of one agent | the agent | `member.rs`, `member/` |
 //!
@@ -34,6 +35,7 @@ mod output;
 mod owner;
 mod record;
 mod rules;
+mod spans;
 mod stack;
 mod view;
 

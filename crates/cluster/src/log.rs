@@ -1,16 +1,48 @@
-//! A member's own log, as far as it speaks of files: what was appended, and how much of it is durable.
+//! A member's own log, as far as it speaks of files: what was appended, what was forgotten again, and how much of it is
+//! durable.
 //!
 //! The bytes are the journal's. This is what the agent has to answer from: what it holds of a file, whether a request
-//! is in it, which records a barrier covered.
+//! is in it, which entries a barrier covered. A record that is forgotten stays here until that is durable: until then
+//! it is back if the node dies. What is gone leaves no trace but the last request of its thread; how the journal makes
+//! room, by a checkpoint of what is left, is its own business.
 
-use crate::names::{FileId, Order, RequestId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use crate::names::{FileId, Order, RequestId, Stamp};
 use crate::record::{Entry, Intent, Record};
+use crate::rules::{Rule, kept};
 
-/// Entries in the order of their appending. The first `durable` count after the node's death, and no others.
+/// A record in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Lying {
+    record: Record,
+    at: u64,
+    /// Where it was forgotten.
+    forgotten: Option<u64>,
+}
+
+/// A write-back in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Copying {
+    intent: Intent,
+    at: u64,
+    /// Where it ended.
+    ended: Option<u64>,
+}
+
+/// What it holds, and how many entries were appended to it. The first `durable` ones count after the node's death, and
+/// no others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Log {
-    entries: Vec<Entry>,
+    end: u64,
     durable: u64,
+    records: BTreeMap<(FileId, Order), Lying>,
+    copies: BTreeMap<(FileId, Order), Copying>,
+    /// Where records were forgotten that are not durably forgotten.
+    forgetting: BTreeMap<u64, (FileId, Order)>,
+    /// The last request of each thread that has a record.
+    answered: BTreeMap<u32, u64>,
 }
 
 /// An entry of a log as its owner is told: with its position, and whether it is durable.
@@ -24,21 +56,71 @@ pub struct Logged {
     pub durable: bool,
 }
 
+/// The lowest place in any order.
+const FIRST: Order = Order { epoch: Stamp { view: 0, count: 0 }, seq: 0 };
+
+/// All places in the order of a file.
+fn of_file(file: FileId) -> std::ops::RangeInclusive<(FileId, Order)> {
+    let last = Order { epoch: Stamp { view: u64::MAX, count: u64::MAX }, seq: u64::MAX };
+    (file, FIRST)..=(file, last)
+}
+
 impl Log {
-    /// The position of what is appended.
-    pub(crate) fn append(&mut self, entry: Entry) -> u64 {
-        self.entries.push(entry);
-        self.entries.len() as u64 - 1
+    /// The position of what is appended: by the agent as it works, and by one that begins, as it reads the journal.
+    pub fn append(&mut self, entry: Entry) -> u64 {
+        let at = self.end;
+        self.end += 1;
+        match entry {
+            Entry::Record(record) => {
+                if let Some(id) = record.by {
+                    self.answered.insert(id.slot, id.seq);
+                }
+                self.records.insert((record.file, record.order), Lying { record, at, forgotten: None });
+            }
+            Entry::Forgot(file, order) => {
+                if let Some(lying) = self.records.get_mut(&(file, order)) {
+                    lying.forgotten = Some(at);
+                    self.forgetting.insert(at, (file, order));
+                }
+            }
+            Entry::Intent(intent) => {
+                self.copies.insert((intent.file, intent.copy), Copying { intent, at, ended: None });
+            }
+            Entry::Ended(intent) => {
+                if let Some(copying) = self.copies.get_mut(&(intent.file, intent.copy)) {
+                    copying.ended = Some(at);
+                }
+            }
+        }
+        at
     }
 
-    /// A barrier has covered the first `upto` entries.
-    pub(crate) fn set_durable(&mut self, upto: u64) {
-        self.durable = self.durable.max(upto.min(self.end()));
+    /// A barrier has covered the first `upto` entries. Records that are durably forgotten by it.
+    pub fn set_durable(&mut self, upto: u64) -> Vec<(FileId, Order)> {
+        self.durable = self.durable.max(upto.min(self.end));
+        let left = self.forgetting.split_off(&self.durable);
+        let forgotten: Vec<(FileId, Order)> = std::mem::replace(&mut self.forgetting, left).into_values().collect();
+        for of in &forgotten {
+            let record = self.records.remove(of).map(|lying| lying.record);
+            let by = record.and_then(|record| record.by).filter(|_| !kept(Rule::AnsweredKept));
+            by.map(|id| self.answered.remove(&id.slot));
+        }
+        forgotten
     }
 
-    /// How many entries there are.
+    /// The request that a thread's record answered, of a record that is durably forgotten: a journal keeps it.
+    pub fn set_answered(&mut self, id: RequestId) {
+        self.answered.insert(id.slot, id.seq);
+    }
+
+    /// A thread has ended.
+    pub fn forget_thread(&mut self, slot: u32) {
+        self.answered.remove(&slot);
+    }
+
+    /// How many entries were appended.
     pub fn end(&self) -> u64 {
-        self.entries.len() as u64
+        self.end
     }
 
     /// How many are durable.
@@ -46,58 +128,115 @@ impl Log {
         self.durable
     }
 
+    /// Whether an entry for which somebody may wait is not durable: a record was forgotten, or bytes are in the slow
+    /// file.
+    pub fn wants_barrier(&self) -> bool {
+        self.end > self.durable
+    }
+
     /// What counts of it when its member is gone.
     pub fn cut(&self, upto: u64) -> Log {
-        let entries: Vec<Entry> = self.entries.iter().take(upto as usize).copied().collect();
-        Log { durable: entries.len() as u64, entries }
+        let upto = upto.min(self.end);
+        let counts = |at: &u64| *at < upto;
+        let mut log = Log { end: upto, durable: upto, ..Log::default() };
+        for (of, lying) in &self.records {
+            if counts(&lying.at) && !lying.forgotten.as_ref().is_some_and(counts) {
+                log.records.insert(*of, Lying { forgotten: None, ..*lying });
+            }
+        }
+        for (of, copying) in &self.copies {
+            if counts(&copying.at) {
+                let ended = copying.ended.filter(counts);
+                log.copies.insert(*of, Copying { ended, ..*copying });
+            }
+        }
+        log
     }
 
-    /// All that it says of a file.
+    /// All that it says of a file: records, those too that are not durably forgotten [claim-forgotten], and copies that
+    /// have not ended.
     pub(crate) fn of(&self, file: FileId) -> Vec<Logged> {
-        let all = self.entries.iter().enumerate().filter(|(_, entry)| entry.file() == file);
-        all.map(|(at, entry)| Logged { entry: *entry, at: at as u64, durable: (at as u64) < self.durable }).collect()
+        let logged = |entry: Entry, at: u64| Logged { entry, at, durable: at < self.durable };
+        let records = self.records.range(of_file(file)).map(|(_, lying)| lying);
+        let records = records.filter(|lying| lying.forgotten.is_none() || kept(Rule::ClaimForgotten));
+        let copies = self.copies.range(of_file(file)).map(|(_, copying)| copying);
+        let open = copies.filter(|copying| copying.ended.is_none());
+        let records = records.map(|lying| logged(Entry::Record(lying.record), lying.at));
+        records.chain(open.map(|copying| logged(Entry::Intent(copying.intent), copying.at))).collect()
     }
 
-    /// The files that it speaks of, each once.
-    pub(crate) fn files(&self) -> Vec<FileId> {
-        let mut files: Vec<FileId> = self.entries.iter().map(Entry::file).collect();
-        files.sort_unstable();
-        files.dedup();
+    /// The files of which it has records, or copies that have not ended, each once.
+    pub(crate) fn files(&self) -> BTreeSet<FileId> {
+        let mut files: BTreeSet<FileId> = self.under_way().iter().map(|intent| intent.file).collect();
+        let mut next = self.records.keys().next().map(|(file, _)| *file);
+        while let Some(file) = next {
+            files.insert(file);
+            let behind = (Bound::Excluded(*of_file(file).end()), Bound::Unbounded);
+            next = self.records.range(behind).next().map(|((file, _), _)| *file);
+        }
         files
     }
 
-    fn records(&self) -> impl Iterator<Item = (u64, &Record)> {
-        self.entries.iter().enumerate().filter_map(|(at, entry)| match entry {
-            Entry::Record(record) => Some((at as u64, record)),
-            Entry::Intent(_) | Entry::Ended(_) => None,
+    /// Whether it has any of a file.
+    pub(crate) fn speaks_of(&self, file: FileId) -> bool {
+        let copied = self.copies.range(of_file(file)).any(|(_, copying)| copying.ended.is_none());
+        self.records.range(of_file(file)).next().is_some() || copied
+    }
+
+    /// The record of that order, and where it lies.
+    pub(crate) fn find(&self, file: FileId, order: Order) -> Option<(Record, u64)> {
+        self.records.get(&(file, order)).map(|lying| (lying.record, lying.at))
+    }
+
+    /// Whether the record of that order was forgotten, and is back if the node dies.
+    pub(crate) fn is_forgetting(&self, file: FileId, order: Order) -> bool {
+        self.records.get(&(file, order)).is_some_and(|lying| lying.forgotten.is_some())
+    }
+
+    /// For the checker: whether records over the same bytes lie in their order.
+    #[cfg(test)]
+    pub(crate) fn is_in_order(&self) -> bool {
+        let overlap = |a: &Record, b: &Record| a.file == b.file && a.range.overlaps(b.range);
+        let all: Vec<&Lying> = self.records.values().collect();
+        all.iter()
+            .enumerate()
+            .all(|(at, low)| all[at + 1..].iter().all(|high| !overlap(&low.record, &high.record) || low.at < high.at))
+    }
+
+    /// For the checker: where bytes of records lie that were not forgotten.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> impl Iterator<Item = u64> {
+        let there = self.records.values().filter(|lying| lying.forgotten.is_none());
+        there.filter_map(|lying| match lying.record.what {
+            crate::record::What::Map { place } => Some(place),
+            crate::record::What::Drop => None,
         })
     }
 
-    /// Where a record of that order lies.
-    pub(crate) fn find(&self, file: FileId, order: Order) -> Option<u64> {
-        self.records().find(|(_, record)| record.file == file && record.order == order).map(|(at, _)| at)
-    }
-
-    /// Whether it has the record of a request.
+    /// Whether it has, or had, the record of a request: a thread has one request at a time.
     pub(crate) fn has(&self, id: RequestId) -> bool {
-        self.records().any(|(_, record)| record.by == Some(id))
+        self.answered.get(&id.slot) == Some(&id.seq)
     }
 
-    /// Whether a write-back has ended.
-    pub(crate) fn has_ended(&self, intent: &Intent) -> bool {
-        self.entries.contains(&Entry::Ended(*intent))
+    /// Whether a write-back has ended; none where it is not known.
+    pub(crate) fn has_ended(&self, intent: &Intent) -> Option<bool> {
+        self.copies.get(&(intent.file, intent.copy)).map(|copying| copying.ended.is_some())
     }
 
     /// Write-backs that have not ended.
     pub(crate) fn under_way(&self) -> Vec<Intent> {
-        let mut open = Vec::new();
-        for entry in &self.entries {
-            match entry {
-                Entry::Intent(intent) => open.push(*intent),
-                Entry::Ended(ended) => open.retain(|intent| intent != ended),
-                Entry::Record(_) => {}
-            }
+        self.copies.values().filter(|copying| copying.ended.is_none()).map(|copying| copying.intent).collect()
+    }
+
+    /// Nobody asks any more after copies of a file that were ordered before `floor`: those that have durably ended
+    /// leave the log.
+    pub(crate) fn forget_copies(&mut self, file: FileId, floor: Order) {
+        let durable = self.durable;
+        let before = self.copies.range((file, FIRST)..(file, floor.max(FIRST)));
+        let over: Vec<_> = before.filter(|(_, copying)| copying.ended.is_some_and(|at| at < durable)).collect();
+        let over: Vec<(FileId, Order)> = over.into_iter().map(|(of, _)| *of).collect();
+        for of in over {
+            self.copies.remove(&of);
         }
-        open
     }
 }

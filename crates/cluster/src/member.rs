@@ -51,6 +51,10 @@ pub struct Member {
     /// Threads that ask whether a member lives.
     pings: BTreeMap<RequestId, MemberId>,
     intended: Vec<Intended>,
+    /// How far barriers have come, though they may have ended past the deadline.
+    synced: u64,
+    /// Homes that need nothing of the logs of members that are out; told to the first of the view.
+    emptied: BTreeMap<MemberId, BTreeSet<Seat>>,
     expelled: bool,
     to_self: VecDeque<Message>,
     out: Vec<Output>,
@@ -73,6 +77,8 @@ impl Member {
             undeclared: BTreeSet::new(),
             pings: BTreeMap::new(),
             intended: Vec::new(),
+            synced: 0,
+            emptied: BTreeMap::new(),
             expelled: false,
             to_self: VecDeque::new(),
             out: Vec::new(),
@@ -123,7 +129,7 @@ impl Member {
         members.extend(self.undeclared.iter().map(|slot| self.view.holder(*slot).member));
         for (file, guest) in &self.guests {
             let asked = guest.owner().map_or(self.view.home(*file), |(owner, _)| owner);
-            members.extend((!guest.asked().is_empty()).then_some(asked.member));
+            members.extend(guest.waits().then_some(asked.member));
         }
         members.remove(&self.seat.member);
         members
@@ -132,7 +138,8 @@ impl Member {
     /// Whether there is something to say again.
     pub fn waits(&self) -> bool {
         !self.waits_for().is_empty()
-            || self.guests.values().any(|guest| !guest.asked().is_empty() || guest.last_list().is_some())
+            || self.guests.values().any(|guest| guest.waits() || guest.last_list().is_some())
+            || self.owners.values().any(|owner| owner.has_to_say(&self.view))
     }
 
     /// Says again all that was not answered.
@@ -148,7 +155,38 @@ impl Member {
             self.list_again(file);
         }
         self.with_owners(|owner, site, mail| owner.again(site, mail));
+        self.tell_emptied();
         self.hear_own();
+    }
+
+    /// Gives up a file of which nothing is on flash, if nobody waits for anything there. Whether that has begun.
+    pub fn give_up(&mut self, file: FileId) -> bool {
+        let mut begun = false;
+        self.with_owner(file, |owner, site, mail| begun = owner.give_up(site, mail));
+        self.hear_own();
+        begun
+    }
+
+    /// Members that are out and whose logs nobody needs any more, as all homes have said in this view. Whoever has one
+    /// proposes this view without it.
+    pub fn emptied(&self) -> Vec<MemberId> {
+        let homes = self.view.homes();
+        let all = |said: &BTreeSet<Seat>| homes.iter().all(|home| said.contains(home));
+        self.emptied.iter().filter(|(_, said)| all(said)).map(|(member, _)| *member).collect()
+    }
+
+    /// Files of which logs of members that are out have something that counts, and which nobody owns: while this is so,
+    /// the logs stay. Whoever wants them to go claims these files, and writes them back.
+    pub fn orphans(&mut self) -> Vec<FileId> {
+        self.home.orphans(self.seat, &self.view, &self.buried)
+    }
+
+    /// Tells the first of the view which logs no file of this home's slots needs.
+    fn tell_emptied(&mut self) {
+        let first = self.view.seats().first().copied();
+        for member in self.home.emptied(self.seat, &self.view, &self.buried) {
+            first.into_iter().for_each(|first| self.send(first, Message::Emptied(member)));
+        }
     }
 
     /// A write-back of a range of a file that this member owns begins, if nothing is in its way.

@@ -195,6 +195,20 @@ pub enum Message {
     Copying(Intent),
     /// The copy has ended, having copied or not.
     Copied(Intent, bool),
+    /// From an owner: forget these records. Of yours, none that was ordered before `Order` comes again.
+    Free(FileId, Stamp, Vec<Order>, Order),
+    /// They are not in the log, and that is durable.
+    Forgotten(FileId, Stamp, Vec<Order>),
+    /// From an owner to the home: nothing of the file is on flash, nobody holds anything of it, I give it up.
+    Release(FileId, Stamp),
+    /// Nobody owns the file of that owner any more. What is said of it from now on has higher stamps than this.
+    Released(FileId, Stamp, Stamp),
+    /// From an owner to the home: nothing in the log of that member, which is out, counts for the file any more.
+    Drained(FileId, Stamp, MemberId),
+    /// The home has heard it.
+    Noted(FileId, Stamp, MemberId),
+    /// From a home to the first of the view: no file of its slots needs the log of that member, which is out.
+    Emptied(MemberId),
     /// Do you live?
     Ping(RequestId),
     /// I do.

@@ -5,7 +5,7 @@ use headstart_units::request::Range;
 
 use crate::message::{Answer, Envelope};
 use crate::names::{FileId, MemberId, RequestId, Stamp};
-use crate::record::{Entry, Intent};
+use crate::record::{Entry, Intent, Record};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +29,8 @@ pub enum Output {
         /// The bytes.
         range: Range,
     },
+    /// Nobody reads any more where the bytes of a record lay: the place may be used again.
+    Free(FileId, Record),
     /// Make the log durable, with all that it speaks of: `Member::on_synced`.
     Barrier,
     /// Copy the bytes at a place of a member's data file to the slow file: `Member::on_copied`.

@@ -6,19 +6,22 @@
 //! their member is expelled.
 
 mod access;
+mod queue;
+mod requests;
+mod space;
 
-use std::collections::BTreeMap;
-
-use headstart_units::request::Range;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::{Log, Logged};
-use crate::message::{Answer, Ask, Message, Writers};
-use crate::names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
-use crate::record::{Entry, Intent, Record, What};
+use crate::message::{Message, Writers};
+use crate::names::{FileId, MemberId, Order, Seat, Stamp};
+use crate::record::{Entry, Intent, Record};
 use crate::rules::{Rule, kept};
 use crate::stack::Stack;
-use crate::view::{Fate, View};
+use crate::view::View;
 use access::{Access, Call};
+use headstart_units::request::Range;
+use queue::Queue;
 
 /// What an owner is told of the site with each event.
 pub(crate) struct Site<'a> {
@@ -31,28 +34,15 @@ pub(crate) struct Site<'a> {
 /// Messages to send.
 pub(crate) type Mail = Vec<(MemberId, Message)>;
 
-/// A request that is not answered yet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Waiting {
-    from: MemberId,
-    id: RequestId,
-    ask: Ask,
-}
-
-/// What became of a thread's last request.
+/// How far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Outcome {
-    Open,
-    Ordered(Order),
-    Refused,
-}
-
-/// A thread's last request: an older one is an echo.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Last {
-    from: MemberId,
-    id: RequestId,
-    outcome: Outcome,
+enum Stage {
+    /// It claims the file, then it serves.
+    Owns,
+    /// It calls in what others hold: to others it is no owner any more.
+    GivesUp,
+    /// The home is to hear that nobody owns the file.
+    GivenUp,
 }
 
 /// A write-back that a member was told to make, or was found with.
@@ -69,17 +59,24 @@ struct Copying {
 pub(crate) struct Owner {
     file: FileId,
     epoch: Stamp,
-    claiming: Vec<MemberId>,
+    stage: Stage,
+    /// Who has not answered the claim.
+    claiming: BTreeSet<MemberId>,
     /// Logs of members that are gone have records, and are not merged yet.
     merges: bool,
     seq: u64,
     stack: Stack,
     access: Access,
-    waiting: Vec<Waiting>,
-    last: Vec<Last>,
-    copies: Vec<Copying>,
+    queue: Queue,
+    copies: BTreeMap<Order, Copying>,
     /// What copies of members that are out may still overwrite in the slow file.
     quarantine: Vec<(MemberId, Range)>,
+    /// Dead records whose readers are called in, by the number of that call.
+    reading: BTreeMap<Order, u64>,
+    /// Dead records that logs were told to forget.
+    told: BTreeSet<Order>,
+    /// Members that are out and whose logs have nothing of the file; whether the home has heard so.
+    drained: BTreeMap<MemberId, bool>,
 }
 
 impl Owner {
@@ -88,15 +85,18 @@ impl Owner {
         Owner {
             file,
             epoch,
-            claiming: ask,
+            stage: Stage::Owns,
+            claiming: ask.into_iter().collect(),
             merges: logged,
             seq: 0,
             stack: Stack::default(),
             access: Access::default(),
-            waiting: Vec::new(),
-            last: Vec::new(),
-            copies: Vec::new(),
+            queue: Queue::default(),
+            copies: BTreeMap::new(),
             quarantine: Vec::new(),
+            reading: BTreeMap::new(),
+            told: BTreeSet::new(),
+            drained: BTreeMap::new(),
         }
     }
 
@@ -107,7 +107,7 @@ impl Owner {
 
     /// Whether it answers requests.
     pub(crate) fn serves(&self) -> bool {
-        self.claiming.is_empty() && !self.merges
+        self.claiming.is_empty() && !self.merges && self.stage == Stage::Owns
     }
 
     /// Says again all that was not answered.
@@ -117,17 +117,19 @@ impl Owner {
         for stacked in self.stack.unshown() {
             mail.push((stacked.of, ordered(&stacked.record)));
         }
-        for copy in &self.copies {
+        for copy in self.copies.values() {
             let message = match copy.source {
                 Some((of, place)) => Message::Copy(copy.intent, of, place),
                 None => Message::Copying(copy.intent),
             };
             mail.push((copy.mover, message));
         }
+        self.space_again(site, mail);
+        self.tell_drained(site, true, mail);
         self.poll(site, mail);
     }
 
-    fn send_calls(&self, calls: &[Call], mail: &mut Mail) {
+    fn send_calls(&self, calls: impl Iterator<Item = Call>, mail: &mut Mail) {
         for call in calls {
             mail.push((call.member, Message::CallIn(self.file, self.epoch, call.number, call.range)));
         }
@@ -139,6 +141,7 @@ impl Owner {
             self.bury(site, *member, log);
         }
         self.quarantine.retain(|(member, _)| site.view.may_land(*member));
+        self.drained.clear();
         let all_buried = site.view.gone().all(|(member, _)| site.buried.contains_key(&member));
         if self.merges && self.claiming.is_empty() && all_buried {
             for (member, log) in site.buried {
@@ -149,24 +152,33 @@ impl Owner {
         self.poll(site, mail);
     }
 
+    /// The view names members no more whose logs nobody needs.
+    pub(crate) fn on_dismissed(&mut self, site: &Site<'_>, members: &[MemberId], mail: &mut Mail) {
+        for member in members {
+            self.bury(site, *member, &Log::default());
+        }
+        self.on_view(site, mail);
+    }
+
     /// Members of which something is awaited: without it somebody waits here.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = MemberId> {
         let claimed = self.claiming.iter().copied();
-        let called = self.access.calls().iter().map(|call| call.member);
+        let called = self.access.calls().map(|call| call.member);
         let unshown = self.stack.unshown().map(|stacked| stacked.of);
-        claimed.chain(called).chain(unshown).chain(self.copies.iter().map(|copy| copy.mover))
+        claimed.chain(called).chain(unshown).chain(self.copies.values().map(|copy| copy.mover))
     }
 
     fn bury(&mut self, site: &Site<'_>, member: MemberId, log: &Log) {
-        self.claiming.retain(|other| *other != member);
+        self.claiming.remove(&member);
         self.access.out(member);
-        self.waiting.retain(|waiting| waiting.from != member);
-        self.last.retain(|last| last.from != member);
+        self.queue.out(member);
         self.stack.cut(self.file, member, log);
-        let told = self.copies.iter().filter(|copy| copy.mover == member).map(|copy| copy.intent);
+        self.told.retain(|order| self.stack.get(*order).is_some());
+        self.reading.retain(|order, _| self.stack.get(*order).is_some());
+        let told = self.copies.values().filter(|copy| copy.mover == member).map(|copy| copy.intent);
         let logged = log.under_way().into_iter().filter(|intent| intent.file == self.file);
         let under_way: Vec<Intent> = told.chain(logged).collect();
-        self.copies.retain(|copy| copy.mover != member);
+        self.copies.retain(|_, copy| copy.mover != member);
         for intent in under_way {
             let new = !self.quarantine.contains(&(member, intent.range));
             if new && site.view.may_land(member) && kept(Rule::NoQuarantine) {
@@ -185,24 +197,19 @@ impl Owner {
         mail: &mut Mail,
     ) {
         let from = seat.member;
-        if !self.claiming.contains(&from) {
+        if !self.claiming.remove(&from) {
             return;
         }
-        self.claiming.retain(|member| *member != from);
         self.stack.merge(from, log);
         for writing in writers.threads.iter().filter(|writing| writing.granted) {
             self.access.go(from, writing.slot, writing.range);
         }
         self.access.list(seat, writers);
-        let mut open: Vec<Intent> = Vec::new();
         for logged in log {
-            match logged.entry {
-                Entry::Intent(intent) => open.push(intent),
-                Entry::Ended(ended) => open.retain(|intent| *intent != ended),
-                Entry::Record(_) => {}
+            if let Entry::Intent(intent) = logged.entry {
+                self.copies.insert(intent.copy, Copying { intent, mover: from, source: None });
             }
         }
-        self.copies.extend(open.into_iter().map(|intent| Copying { intent, mover: from, source: None }));
         self.on_view(site, mail);
     }
 
@@ -233,193 +240,19 @@ impl Owner {
 
     /// A member's log is durable up to there.
     pub(crate) fn on_synced(&mut self, site: &Site<'_>, from: MemberId, upto: u64, mail: &mut Mail) {
-        self.stack.synced(from, upto);
-        self.poll(site, mail);
-    }
-
-    /// A thread of a member asks.
-    pub(crate) fn on_asked(&mut self, site: &Site<'_>, from: MemberId, id: RequestId, ask: Ask, mail: &mut Mail) {
-        let last = self.last.iter().find(|last| last.from == from && last.id.slot == id.slot);
-        if kept(Rule::NoIds)
-            && let Some(last) = last
-        {
-            if id.seq < last.id.seq {
-                return;
-            }
-            if id.seq == last.id.seq {
-                match last.outcome {
-                    Outcome::Ordered(order) => return mail.push((from, ordered(&self.record(order, id, ask)))),
-                    Outcome::Refused => return self.answer(from, id, ask.range(), Answer::Refused, mail),
-                    Outcome::Open => {}
-                }
-            }
+        if self.stack.awaits(from) {
+            self.stack.synced(from, upto);
+            self.poll(site, mail);
         }
-        self.note(from, id, Outcome::Open);
-        self.waiting.retain(|waiting| (waiting.from, waiting.id.slot) != (from, id.slot));
-        self.waiting.push(Waiting { from, id, ask });
-        self.poll(site, mail);
-    }
-
-    fn note(&mut self, from: MemberId, id: RequestId, outcome: Outcome) {
-        self.last.retain(|last| (last.from, last.id.slot) != (from, id.slot));
-        self.last.push(Last { from, id, outcome });
-        self.last.sort_unstable_by_key(|last| (last.from, last.id.slot));
-    }
-
-    fn record(&self, order: Order, id: RequestId, ask: Ask) -> Record {
-        let what = match ask {
-            Ask::Commit { place, .. } => What::Map { place },
-            _ => What::Drop,
-        };
-        Record { file: self.file, order, range: ask.range(), what, by: Some(id) }
-    }
-
-    fn answer(&self, to: MemberId, id: RequestId, range: Range, answer: Answer, mail: &mut Mail) {
-        mail.push((to, Message::Answered(self.file, self.epoch, id, self.access.number(), range, answer)));
     }
 
     /// Tries what waits.
     fn poll(&mut self, site: &Site<'_>, mail: &mut Mail) {
-        if !self.serves() {
-            return;
+        self.go_on_giving_up(site, mail);
+        if self.serves() {
+            self.try_all(site, mail);
+            self.forget_dead(site, mail);
         }
-        for waiting in std::mem::take(&mut self.waiting) {
-            let over = match waiting.ask {
-                Ask::Commit { range, .. } => self.commit(&waiting, range, mail),
-                Ask::Read { range } => self.read(site, &waiting, range, mail),
-                Ask::Write { range } => self.write(&waiting, range, mail),
-                Ask::WriteDone { range } => self.write_done(&waiting, range, mail),
-            };
-            if !over {
-                self.waiting.push(waiting);
-            }
-        }
-    }
-
-    fn next(&mut self) -> Order {
-        self.seq += 1;
-        Order { epoch: self.epoch, seq: self.seq }
-    }
-
-    fn give(&mut self, waiting: &Waiting, mail: &mut Mail) {
-        let order = self.next();
-        let record = self.record(order, waiting.id, waiting.ask);
-        self.stack.order(record, waiting.from);
-        self.note(waiting.from, waiting.id, Outcome::Ordered(order));
-        mail.push((waiting.from, ordered(&record)));
-    }
-
-    fn commit(&mut self, waiting: &Waiting, range: Range, mail: &mut Mail) -> bool {
-        if self.access.is_writing(range) && kept(Rule::CommitInDirect) {
-            self.note(waiting.from, waiting.id, Outcome::Refused);
-            self.answer(waiting.from, waiting.id, range, Answer::Refused, mail);
-            return true;
-        }
-        if kept(Rule::NoCallIn) {
-            let new = self.access.call_in(range);
-            self.send_calls(&new, mail);
-            if self.access.is_calling(range) {
-                return false;
-            }
-        }
-        self.give(waiting, mail);
-        true
-    }
-
-    fn read(&mut self, site: &Site<'_>, waiting: &Waiting, range: Range, mail: &mut Mail) -> bool {
-        let unshown = self.stack.unshown().any(|stacked| stacked.record.range.overlaps(range));
-        if (unshown && kept(Rule::ShowEarly)) || self.access.is_calling(range) {
-            return false;
-        }
-        let (part, top) = self.stack.top(range);
-        let answer = match top {
-            // What an expelled node has not made durable is decided by its cut.
-            Some(top) if !top.durable && site.view.fate(top.of) != Fate::Seated => return false,
-            Some(top) => match top.record.what {
-                What::Map { place } => {
-                    // The record may lie above the first byte of a longer one.
-                    let place = place + (part.offset - top.record.range.offset);
-                    Answer::Flash { of: top.of, place, durable: top.durable }
-                }
-                What::Drop if self.stack.absent(part) => Answer::Absent,
-                What::Drop => Answer::Disk { of: top.of },
-            },
-            None => Answer::Absent,
-        };
-        if matches!(answer, Answer::Absent | Answer::Disk { .. }) {
-            self.access.grant(waiting.from, part);
-        }
-        self.answer(waiting.from, waiting.id, part, answer, mail);
-        true
-    }
-
-    fn write(&mut self, waiting: &Waiting, range: Range, mail: &mut Mail) -> bool {
-        let copied = self.copies.iter().any(|copy| copy.intent.range.overlaps(range)) && kept(Rule::DirectInCopy);
-        if copied || self.access.is_calling(range) {
-            return false;
-        }
-        let answer = if self.quarantine.iter().any(|(_, held)| held.overlaps(range)) {
-            Answer::Absorb
-        } else if self.stack.absent(range) {
-            self.access.grant(waiting.from, range);
-            Answer::Absent
-        } else {
-            self.access.go(waiting.from, waiting.id.slot, range);
-            Answer::Go
-        };
-        self.answer(waiting.from, waiting.id, range, answer, mail);
-        true
-    }
-
-    fn write_done(&mut self, waiting: &Waiting, range: Range, mail: &mut Mail) -> bool {
-        self.access.wrote(waiting.from, waiting.id.slot);
-        if self.stack.absent(range) {
-            self.answer(waiting.from, waiting.id, range, Answer::Done, mail);
-        } else {
-            self.give(waiting, mail);
-        }
-        true
-    }
-
-    /// Has the bytes at a place copied to the slow file by the node that has them, or by this one if that is out.
-    pub(crate) fn write_back(&mut self, site: &Site<'_>, range: Range, mail: &mut Mail) -> bool {
-        let (part, top) = self.stack.top(range);
-        let Some((record, of, appended)) = top.map(|top| (top.record, top.of, top.at.is_some())) else {
-            return false;
-        };
-        let What::Map { place } = record.what else {
-            return false;
-        };
-        let mover = match site.view.fate(of) {
-            Fate::Seated => of,
-            Fate::Leaving => return false,
-            Fate::Out => site.me,
-        };
-        let busy = self.copies.iter().any(|copy| copy.intent.range.overlaps(part)) || self.access.is_writing(part);
-        let held = self.quarantine.iter().any(|(_, held)| held.overlaps(part));
-        if !self.serves() || !appended || busy || held {
-            return false;
-        }
-        let intent = Intent { file: self.file, copy: self.next(), order: record.order, range: part };
-        let place = place + (part.offset - record.range.offset);
-        self.copies.push(Copying { intent, mover, source: Some((of, place)) });
-        mail.push((mover, Message::Copy(intent, of, place)));
-        true
-    }
-
-    /// A member's copy has ended, having copied or not.
-    pub(crate) fn on_copied(&mut self, site: &Site<'_>, from: MemberId, intent: Intent, copied: bool, mail: &mut Mail) {
-        let before = self.copies.len();
-        self.copies.retain(|copy| copy.mover != from || copy.intent != intent);
-        let (part, top) = self.stack.top(intent.range);
-        let newest = part == intent.range && top.is_some_and(|top| top.record.order == intent.order);
-        if self.copies.len() < before && copied && (newest || !kept(Rule::CopiedOld)) {
-            let order = self.next();
-            let record = Record { file: self.file, order, range: intent.range, what: What::Drop, by: None };
-            self.stack.order(record, from);
-            mail.push((from, ordered(&record)));
-        }
-        self.poll(site, mail);
     }
 }
 

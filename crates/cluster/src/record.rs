@@ -50,6 +50,8 @@ pub struct Intent {
 pub enum Entry {
     /// A part of a file's map.
     Record(Record),
+    /// It is none any more: the record of that order counts for nothing.
+    Forgot(FileId, Order),
     /// A write-back is about to begin.
     Intent(Intent),
     /// It has ended: nothing of it lands any more.
@@ -61,6 +63,7 @@ impl Entry {
     pub fn file(&self) -> FileId {
         match self {
             Entry::Record(record) => record.file,
+            Entry::Forgot(file, _) => *file,
             Entry::Intent(intent) | Entry::Ended(intent) => intent.file,
         }
     }

@@ -42,8 +42,8 @@ pub(crate) enum Rule {
     RenewedAtEnd,
     /// The intent of a copy is durable before it begins.
     NoIntent,
-    /// A copy begins only if the deadline has not passed when its intent is durable.
-    CopyLate,
+    /// A barrier that ends past the deadline counts once the view shows that its log was not cut.
+    BarrierLate,
     /// What a copy of an expelled member may still overwrite stays on flash.
     NoQuarantine,
     /// A copy counts if its record is still the newest.
@@ -56,6 +56,34 @@ pub(crate) enum Rule {
     NotMine,
     /// A new agent goes on with the absence that it finds.
     NoAdoption,
+    /// No record is ordered above one that its writer has not appended.
+    LogOrder,
+    /// A DROP stays while something is below it that is not durably forgotten.
+    DropKept,
+    /// What is not durably forgotten is told to who claims.
+    ClaimForgotten,
+    /// What was forgotten is not appended again for a message that comes again.
+    OrderedAgain,
+    /// A thread's last request is known though its record was forgotten.
+    AnsweredKept,
+    /// Reads of flash are called in before a place is free.
+    ReadFreed,
+    /// An answer to read flash that a call overtook is asked for again.
+    ReadOvertaken,
+    /// A file is not given up below a DROP that is not durable.
+    ReleaseUndurable,
+    /// A file is given up when nobody holds anything of it.
+    ReleaseHeld,
+    /// That a file was given up counts for the owner that the home knows.
+    ReleaseAgain,
+    /// After a file was given up, what its home says is newer than what it said before.
+    ReleaseStamp,
+    /// A new home does not hear of an owner that has given the file up.
+    ReleaseDeclared,
+    /// The log of a member that is out is needed while it has a DROP with something below.
+    DismissDrop,
+    /// The log of a member that is out is needed until the owners of all its files have said otherwise.
+    DismissNamed,
 }
 
 /// Whether a rule holds.

@@ -1,12 +1,15 @@
-//! The owner's map of a file: for each byte the records that may still count for it, newest on top.
+//! The owner's map of a file: for each byte the records that may still count for it, newest on top, and those that are
+//! not forgotten yet.
 //!
 //! A record that is not durable may vanish with its writer's node, and then what lay below it counts again. So what
-//! lies below the newest durable record of a byte is garbage, and nothing else is. A record is *shown* once its writer
-//! has appended it: before that nobody may see its bytes, since the agents of owner and writer may both die while the
-//! nodes live. Merging logs is putting their records in by order.
-//!
-//! One vector of records, searched from end to end: right for the checker, and for what an owner's engine with trees
-//! must equal.
+//! lies below the newest durable record of a byte is *dead*, and so is that record itself where it is a DROP; nothing
+//! else is. A record that is dead everywhere is to be forgotten by its log. Until that is durable it stays here: if
+//! what covers it were forgotten first, it would count again. What covers it is a durable record above, or at last a
+//! DROP, which stays until nothing is below it. A record is *shown* once its writer has appended it: before that nobody
+//! may see its bytes, since the agents of owner and writer may both die while the nodes live. Merging logs is putting
+//! their records in by order.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use headstart_units::request::Range;
 
@@ -14,6 +17,7 @@ use crate::log::{Log, Logged};
 use crate::names::{FileId, MemberId, Order};
 use crate::record::{Entry, Record, What};
 use crate::rules::{Rule, kept};
+use crate::spans::Spans;
 
 /// A record, and what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,124 +29,256 @@ pub(crate) struct Stacked {
     pub(crate) at: Option<u64>,
     /// Whether it survives its node.
     pub(crate) durable: bool,
+    /// How many of its bytes may still count.
+    live: u64,
 }
 
-/// Records by order.
+/// Records by order and by offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Stack(Vec<Stacked>);
+pub(crate) struct Stack {
+    records: BTreeMap<Order, Stacked>,
+    spans: Spans<Order>,
+    /// By the log in which they lie.
+    of: BTreeSet<(MemberId, Order)>,
+    /// Appended and not durable, by their places in logs.
+    unsynced: BTreeSet<(MemberId, u64, Order)>,
+    unshown: BTreeSet<Order>,
+    /// Dead records that are to be forgotten, and nobody has been told.
+    ripe: BTreeSet<Order>,
+}
 
 impl Stack {
+    /// Whether no log has a record.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// A record that was ordered and not appended yet.
     pub(crate) fn order(&mut self, record: Record, of: MemberId) {
-        self.put(Stacked { record, of, at: None, durable: false });
+        self.put(record, of, None, false);
     }
 
     /// What a member's log says.
     pub(crate) fn merge(&mut self, of: MemberId, log: &[Logged]) {
         for logged in log {
             if let Entry::Record(record) = logged.entry {
-                self.put(Stacked { record, of, at: Some(logged.at), durable: logged.durable });
+                self.put(record, of, Some(logged.at), logged.durable);
             }
         }
-        self.settle();
     }
 
-    fn put(&mut self, new: Stacked) {
-        let at = self.0.partition_point(|other| other.record.order < new.record.order);
-        match self.0.get_mut(at) {
-            Some(same) if same.record.order == new.record.order => *same = new,
-            _ => self.0.insert(at, new),
+    fn put(&mut self, record: Record, of: MemberId, at: Option<u64>, durable: bool) {
+        let (order, range) = (record.order, record.range);
+        self.recount(range, |stack| {
+            stack.spans.add(range, order);
+            stack.of.insert((of, order));
+            stack.records.insert(order, Stacked { record, of, at, durable, live: 0 });
+            stack.note(order);
+        });
+    }
+
+    /// Keeps what is listed by state in line with a record.
+    fn note(&mut self, order: Order) {
+        let Some(Stacked { of, at, durable, .. }) = self.records.get(&order) else {
+            return;
+        };
+        match at {
+            None => self.unshown.insert(order),
+            Some(_) => self.unshown.remove(&order),
+        };
+        if let Some(at) = at {
+            let key = (*of, *at, order);
+            match durable {
+                false => self.unsynced.insert(key),
+                true => self.unsynced.remove(&key),
+            };
         }
     }
 
     /// The record was appended.
     pub(crate) fn appended(&mut self, order: Order, at: u64, durable: bool) {
-        for stacked in self.0.iter_mut().filter(|stacked| stacked.record.order == order) {
-            stacked.at = Some(at);
-            stacked.durable |= durable;
-        }
-        self.settle();
+        self.know(order, Some(at), durable);
+    }
+
+    fn know(&mut self, order: Order, at: Option<u64>, durable: bool) {
+        let Some(range) = self.records.get(&order).map(|stacked| stacked.record.range) else {
+            return;
+        };
+        self.recount(range, |stack| {
+            if let Some(stacked) = stack.records.get_mut(&order) {
+                stacked.at = at.or(stacked.at);
+                stacked.durable |= durable;
+            }
+            stack.note(order);
+        });
     }
 
     /// A member's log is durable up to there.
     pub(crate) fn synced(&mut self, of: MemberId, upto: u64) {
-        for stacked in self.0.iter_mut().filter(|stacked| stacked.of == of) {
-            stacked.durable |= stacked.at.is_some_and(|at| at < upto);
+        let lowest = (of, 0, Order { epoch: Default::default(), seq: 0 });
+        let covered: Vec<Order> = self
+            .unsynced
+            .range(lowest..)
+            .take_while(|(member, at, _)| *member == of && *at < upto)
+            .map(|(_, _, order)| *order)
+            .collect();
+        for order in covered {
+            self.know(order, None, true);
         }
-        self.settle();
+    }
+
+    /// Whether something of a member is not durable.
+    pub(crate) fn awaits(&self, of: MemberId) -> bool {
+        let lowest = (of, 0, Order { epoch: Default::default(), seq: 0 });
+        self.unsynced.range(lowest..).next().is_some_and(|(member, ..)| *member == of)
+    }
+
+    fn of_member(&self, of: MemberId) -> impl Iterator<Item = &Stacked> {
+        let lowest = (of, Order { epoch: Default::default(), seq: 0 });
+        let all = self.of.range(lowest..).take_while(move |(member, _)| *member == of);
+        all.filter_map(|(_, order)| self.records.get(order))
     }
 
     /// A member is out: what its cut log has counts for ever, and nothing else of it.
     pub(crate) fn cut(&mut self, file: FileId, of: MemberId, log: &Log) {
-        self.0.retain(|stacked| stacked.of != of || log.find(file, stacked.record.order).is_some());
-        for stacked in self.0.iter_mut().filter(|stacked| stacked.of == of) {
-            stacked.at = log.find(file, stacked.record.order);
-            stacked.durable = true;
-        }
-        self.settle();
+        let gone = |order: &Order| log.find(file, *order).is_none();
+        let all: Vec<Order> = self.of_member(of).map(|stacked| stacked.record.order).filter(gone).collect();
+        all.into_iter().for_each(|order| self.forget(order));
+        self.merge(of, &log.of(file));
+    }
+
+    /// Whether all that a member's log has of the file is dead, and covers nothing.
+    pub(crate) fn is_drained(&self, of: MemberId) -> bool {
+        let covers = |stacked: &Stacked| !self.is_ripe(stacked.record.order) && kept(Rule::DismissDrop);
+        self.of_member(of).all(|stacked| stacked.live == 0 && !covers(stacked))
+    }
+
+    /// Its log has forgotten a record, and that is durable; or it was never there.
+    pub(crate) fn forget(&mut self, order: Order) {
+        let Some(Stacked { record, of, at, .. }) = self.records.get(&order).cloned() else {
+            return;
+        };
+        self.recount(record.range, |stack| {
+            stack.spans.retain(record.range, |other| *other != order);
+            stack.records.remove(&order);
+            stack.of.remove(&(of, order));
+            stack.unsynced.remove(&(of, at.unwrap_or_default(), order));
+            stack.unshown.remove(&order);
+            stack.ripe.remove(&order);
+        });
+    }
+
+    /// A record.
+    pub(crate) fn get(&self, order: Order) -> Option<&Stacked> {
+        self.records.get(&order)
     }
 
     /// Records that wait for their writers.
     pub(crate) fn unshown(&self) -> impl Iterator<Item = &Stacked> {
-        self.0.iter().filter(|stacked| stacked.at.is_none())
+        self.unshown.iter().filter_map(|order| self.records.get(order))
+    }
+
+    /// Whether a record that may count for a byte of the range waits for its writer.
+    pub(crate) fn is_unshown(&self, range: Range) -> bool {
+        !self.unshown.is_empty()
+            && self.spans.over(range).any(|(_, over)| self.live(over).iter().any(|order| self.unshown.contains(order)))
+    }
+
+    /// Those of the records over a byte that may count for it.
+    fn live<'a>(&self, over: &'a [Order]) -> &'a [Order] {
+        for (at, order) in over.iter().enumerate().rev() {
+            let stacked = &self.records[order];
+            if stacked.durable && stacked.record.what == What::Drop {
+                return &over[at + 1..];
+            }
+            if stacked.durable || !kept(Rule::KeepBelow) {
+                return &over[at..];
+            }
+        }
+        over
     }
 
     /// Whether nothing of the range is mapped, whatever nodes die. A DROP that is not durable does not suffice: if its
     /// writer dies, what it covered is back, and hides what others wrote to the slow file and synced.
     pub(crate) fn absent(&self, range: Range) -> bool {
-        let over = |stacked: &&Stacked| stacked.record.range.overlaps(range);
-        if !kept(Rule::AbsentUndurable) {
-            return self.0.iter().rfind(over).is_none_or(|top| top.record.what == What::Drop);
-        }
-        !self.0.iter().any(|stacked| over(&stacked))
+        (!kept(Rule::AbsentUndurable) && self.is_dropped(range))
+            || self.spans.over(range).all(|(_, over)| self.live(over).is_empty())
+    }
+
+    /// Whether a DROP is on top of all that is mapped, durable or not.
+    pub(crate) fn is_dropped(&self, range: Range) -> bool {
+        let dropped = |order: &Order| self.records[order].record.what == What::Drop;
+        self.spans.over(range).all(|(_, over)| self.live(over).last().is_none_or(dropped))
     }
 
     /// The record on top at the range's first byte, and how far it is that.
     pub(crate) fn top(&self, range: Range) -> (Range, Option<&Stacked>) {
-        let first = Range::new(range.offset, 1);
-        let top = self.0.iter().rposition(|stacked| stacked.record.range.overlaps(first));
-        let above = self.0.iter().skip(top.map_or(0, |at| at + 1));
-        let next = above.map(|stacked| stacked.record.range.offset).filter(|start| *start > range.offset).min();
-        let own = top.map_or(u64::MAX, |at| self.0[at].record.range.end());
-        let end = range.end().min(own).min(next.unwrap_or(u64::MAX));
-        (Range::between(range.offset, end), top.map(|at| &self.0[at]))
+        let mut top = None;
+        let mut upto = range.offset;
+        let end = (Range::between(range.end(), range.end()), [].as_slice());
+        for (part, over) in self.spans.over(range).chain([end]) {
+            if part.offset > upto {
+                // Nothing lies over the bytes between.
+                if top.is_some_and(|top: Option<Order>| top.is_some()) {
+                    break;
+                }
+                (top, upto) = (Some(None), part.offset);
+            }
+            let here = self.live(over).last().copied();
+            if part.is_empty() || top.is_some_and(|top| top != here) {
+                break;
+            }
+            (top, upto) = (Some(here), part.end());
+        }
+        (Range::between(range.offset, upto), top.flatten().and_then(|order| self.records.get(&order)))
     }
 
-    /// Lets go of what lies below durable records, and of a durable DROP with nothing below it.
-    fn settle(&mut self) {
-        let mut durable: Vec<Range> = Vec::new();
-        let mut kept_records = Vec::with_capacity(self.0.len());
-        for stacked in self.0.drain(..).rev() {
-            if covered(stacked.record.range, &durable) {
-                continue;
-            }
-            if stacked.durable || !kept(Rule::KeepBelow) {
-                durable.push(stacked.record.range);
-            }
-            kept_records.push(stacked);
-        }
-        kept_records.reverse();
-        for stacked in kept_records {
-            let below = self.0.iter().any(|other| other.record.range.overlaps(stacked.record.range));
-            if below || stacked.record.what != What::Drop || !stacked.durable {
-                self.0.push(stacked);
-            }
-        }
+    /// Dead records that are to be forgotten now: nobody has been told of them.
+    pub(crate) fn take_ripe(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.ripe).into_iter().collect()
     }
-}
 
-/// Whether ranges cover all of one.
-fn covered(range: Range, by: &[Range]) -> bool {
-    let mut left = vec![range];
-    for cover in by {
-        left = left
-            .iter()
-            .flat_map(|part| {
-                let before = Range::between(part.offset, part.end().min(cover.offset));
-                [before, Range::between(part.offset.max(cover.end()), part.end())]
-            })
-            .filter(|part| !part.is_empty())
-            .collect();
+    /// Changes something about records of a range, and finds out what died by it.
+    fn recount(&mut self, range: Range, change: impl FnOnce(&mut Stack)) {
+        let before = self.count(range);
+        for (order, bytes) in before {
+            if let Some(stacked) = self.records.get_mut(&order) {
+                stacked.live -= bytes;
+            }
+        }
+        change(self);
+        for (order, bytes) in self.count(range) {
+            if let Some(stacked) = self.records.get_mut(&order) {
+                stacked.live += bytes;
+            }
+        }
+        for order in self.spans.of(range) {
+            // While logs are merged, what a DROP covers may come after it.
+            match self.is_ripe(order) {
+                true => self.ripe.insert(order),
+                false => self.ripe.remove(&order),
+            };
+        }
     }
-    left.is_empty()
+
+    /// Bytes of the range for which records may count.
+    fn count(&self, range: Range) -> Vec<(Order, u64)> {
+        let parts = self.spans.over(range);
+        parts.flat_map(|(part, over)| self.live(over).iter().map(move |order| (*order, part.length))).collect()
+    }
+
+    /// Whether a log is to forget a record: it is dead, and covered until it has.
+    fn is_ripe(&self, order: Order) -> bool {
+        let stacked = &self.records[&order];
+        if stacked.live > 0 || stacked.at.is_none() {
+            return false;
+        }
+        if stacked.record.what != What::Drop || !kept(Rule::DropKept) {
+            return true;
+        }
+        self.spans.over(stacked.record.range).all(|(_, over)| {
+            let above = over.iter().rev().take_while(|other| **other > order);
+            over.first() == Some(&order) || above.into_iter().any(|other| self.records[other].durable)
+        })
+    }
 }

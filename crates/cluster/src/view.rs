@@ -5,7 +5,7 @@
 //! *out*. Nobody counts a log of a member that is not out, but its own agent, and nobody counts more of one that is out
 //! than its cut says: an expelled node may go on writing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::names::{FileId, MemberId, Seat};
 
@@ -16,7 +16,7 @@ pub enum Fate {
     Seated,
     /// It was expelled. It may still believe in an older view until its deadline has passed.
     Leaving,
-    /// Nothing of it counts any more but its log up to the cut.
+    /// Nothing of it counts any more but its log up to the cut, while the view names it.
     Out,
 }
 
@@ -44,6 +44,8 @@ pub struct View {
     seats: Vec<Seat>,
     slots: Vec<Slot>,
     gone: Vec<Gone>,
+    /// Lives of nodes of which nothing else is left here.
+    lives: BTreeMap<u16, u16>,
 }
 
 impl View {
@@ -51,12 +53,12 @@ impl View {
     pub fn first(seats: Vec<Seat>, slots: usize) -> View {
         assert!(!seats.is_empty(), "a view has members");
         let holder = |slot: usize| Slot { holder: seats[slot % seats.len()], since: 1 };
-        View { number: 1, slots: (0..slots).map(holder).collect(), seats, gone: Vec::new() }
+        View { number: 1, slots: (0..slots).map(holder).collect(), seats, gone: Vec::new(), lives: BTreeMap::new() }
     }
 
     /// What an agent has before it has seen any.
     pub(crate) fn none() -> View {
-        View { number: 0, seats: Vec::new(), slots: Vec::new(), gone: Vec::new() }
+        View { number: 0, seats: Vec::new(), slots: Vec::new(), gone: Vec::new(), lives: BTreeMap::new() }
     }
 
     /// Its number.
@@ -79,8 +81,14 @@ impl View {
         match self.gone.iter().find(|gone| gone.member == member) {
             Some(Gone { cut: Some(_), .. }) => Fate::Out,
             Some(_) => Fate::Leaving,
-            None => Fate::Seated,
+            None if self.seat(member).is_some() => Fate::Seated,
+            None => Fate::Out,
         }
+    }
+
+    /// All members that it names, seated or gone.
+    pub(crate) fn named(&self) -> impl Iterator<Item = MemberId> {
+        self.seats.iter().map(|seat| seat.member).chain(self.gone.iter().map(|gone| gone.member))
     }
 
     /// Members that were expelled, each with its cut.
@@ -110,6 +118,11 @@ impl View {
         self.holder(self.slot(file))
     }
 
+    /// The agents that are home of something.
+    pub(crate) fn homes(&self) -> BTreeSet<Seat> {
+        self.slots.iter().map(|slot| slot.holder).collect()
+    }
+
     /// Slots that an agent holds, each with the view since which it does.
     pub(crate) fn held_by(&self, seat: Seat) -> impl Iterator<Item = (u16, u64)> {
         let all = self.slots.iter().enumerate().filter(move |(_, slot)| slot.holder == seat);
@@ -134,11 +147,73 @@ impl View {
             return None;
         }
         view.gone.push(Gone { member, cut: None, quiet: false });
-        for at in 0..view.slots.len() {
-            if view.slots[at].holder.member == member {
-                view.slots[at] = Slot { holder: view.seats[at % view.seats.len()], since: view.number };
-            }
+        view.share_out();
+        Some(view)
+    }
+
+    /// Gives slots whose holder has no seat to those that have fewest, and so many more that nobody has two more than
+    /// another.
+    fn share_out(&mut self) {
+        let mut held: BTreeMap<Seat, usize> = self.seats.iter().map(|seat| (*seat, 0)).collect();
+        for slot in &self.slots {
+            held.entry(slot.holder).and_modify(|held| *held += 1);
         }
+        for at in 0..self.slots.len() {
+            let Some((seat, fewest)) = held.iter().min_by_key(|(seat, held)| (**held, **seat)).map(|(s, h)| (*s, *h))
+            else {
+                return;
+            };
+            let holder = self.slots[at].holder;
+            if held.get(&holder).is_some_and(|many| *many <= fewest + 1) {
+                continue;
+            }
+            held.entry(holder).and_modify(|held| *held -= 1);
+            held.entry(seat).and_modify(|held| *held += 1);
+            self.slots[at] = Slot { holder: seat, since: self.number };
+        }
+    }
+
+    /// The life with which a node joins next: none was there before.
+    pub fn next_life(&self, node: u16) -> u16 {
+        let known = self.named().filter(|member| member.node == node);
+        let lives = known.map(|member| member.life + 1).chain(self.lives.get(&node).copied());
+        lives.max().unwrap_or(0)
+    }
+
+    /// With a member that is new, and its share of the slots.
+    pub fn joined(&self, member: MemberId) -> Option<View> {
+        let is_new = member.life >= self.next_life(member.node);
+        let has_seat = self.seats.iter().any(|seat| seat.member.node == member.node);
+        if !is_new || has_seat {
+            return None;
+        }
+        let mut view = self.next();
+        view.seats.push(Seat { member, incarnation: 0 });
+        view.seats.sort_unstable();
+        view.share_out();
+        Some(view)
+    }
+
+    /// Without a member whose own agent says so, when its threads have ended and a barrier has covered its log, and
+    /// begins nothing any more. The last one may go too.
+    pub fn left(&self, member: MemberId, cut: u64) -> Option<View> {
+        self.seat(member)?;
+        let mut view = self.next();
+        view.seats.retain(|seat| seat.member != member);
+        view.gone.push(Gone { member, cut: Some(cut), quiet: true });
+        view.share_out();
+        Some(view)
+    }
+
+    /// Without the log of a member that is out, which nobody needs and which copies nothing any more.
+    pub fn dismissed(&self, member: MemberId) -> Option<View> {
+        let over = |gone: &Gone| gone.member == member && gone.cut.is_some() && gone.quiet;
+        let mut view = self.next();
+        view.gone.retain(|gone| !over(gone));
+        if view.gone.len() == self.gone.len() {
+            return None;
+        }
+        view.lives.insert(member.node, self.next_life(member.node));
         Some(view)
     }
 

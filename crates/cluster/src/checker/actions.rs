@@ -1,11 +1,11 @@
 //! What can happen in a state, and what then is.
 
 use super::explorer::System;
-use super::node::{NOW, Node};
+use super::node::{NOW, Node, Power};
 use super::rank::Rank;
 use super::row::{Kind, Slip};
 use super::world::World;
-use crate::names::FileId;
+use crate::names::{FileId, MemberId};
 use crate::{Fate, Member};
 
 /// One step. Nodes, files and blocks by number; messages by their place.
@@ -41,8 +41,18 @@ pub(super) enum Action {
     WriteBack(u8, u8, u8),
     /// The kernel call of a node's copy is done.
     Land(u8),
+    /// It is, and had read late.
+    LandLate(u8),
     /// A member that is gone is known to copy no more.
     Quiet(u8),
+    /// An agent syncs by itself.
+    Barrier(u8),
+    /// An owner gives a file up.
+    GiveUp(u8, u8),
+    Join(u8),
+    Leave(u8),
+    /// An agent takes the log of a member that is out, which nobody needs, out of the view.
+    Dismiss(u8, u8),
 }
 
 const KINDS: [Kind; 4] = [Kind::Absorb, Kind::Direct, Kind::Read, Kind::Sync];
@@ -56,13 +66,14 @@ impl System for World {
             self.of_thread(node, &mut actions);
             self.of_agent(node, &mut actions);
             self.faults(node, &mut actions);
+            self.of_gone(node, &mut actions);
         }
         for at in 0..self.net.len() {
             self.of_message(at, &mut actions);
         }
         let ages =
             |node: &Node| node.deadline > NOW || node.agent.as_ref().is_some_and(|agent| agent.leaving_ages(NOW));
-        if self.row.timed && self.nodes.iter().any(|node| !node.get().dead && ages(node.get())) {
+        if self.row.timed && self.nodes.iter().any(|node| !node.get().is_off() && ages(node.get())) {
             actions.push(Action::Tick);
         }
         actions
@@ -110,7 +121,21 @@ impl System for World {
                     agent.write_back(FileId(u64::from(file)), World::range(block));
                 });
             }
-            Action::Land(node) => self.land(node),
+            Action::Land(node) => self.land(node, false),
+            Action::LandLate(node) => self.land(node, true),
+            Action::Barrier(node) => {
+                self.left.barriers -= 1;
+                self.barrier(node);
+            }
+            Action::GiveUp(node, file) => {
+                self.left.releases -= 1;
+                self.agent(node, |agent| {
+                    agent.give_up(FileId(u64::from(file)));
+                });
+            }
+            Action::Join(node) => self.join(node),
+            Action::Leave(node) => self.leave(node),
+            Action::Dismiss(_, gone) => self.dismiss(gone),
             Action::Quiet(gone) => {
                 let member = self.node(gone).member();
                 if let Some(view) = self.view.quieted(member) {
@@ -119,7 +144,8 @@ impl System for World {
             }
         }
         self.purge();
-        self.one_owner()
+        self.one_owner()?;
+        self.one_record_a_place()
     }
 
     fn is_helpful(&self, action: Action) -> bool {
@@ -130,7 +156,8 @@ impl System for World {
             | Action::KillAgent(_)
             | Action::KillAnswering(_)
             | Action::KillNode(_) => false,
-            Action::WriteBack(..) => false,
+            Action::WriteBack(..) | Action::Barrier(_) | Action::GiveUp(..) => false,
+            Action::Join(_) | Action::Leave(_) | Action::Dismiss(..) => false,
             // That a member is expelled must not be what helps others to end, unless nobody is there.
             Action::Accuse(_, silent) => self.node(silent).agent.is_none(),
             _ => true,
@@ -139,7 +166,7 @@ impl System for World {
 
     fn is_over(&self) -> bool {
         self.nodes.iter().map(super::shared::Shared::get).all(|node| {
-            node.dead
+            node.is_off()
                 || (matches!(node.rank, Rank::Idle | Rank::Failed) && node.movers.is_empty() && (node.agent.is_some()))
         })
     }
@@ -148,12 +175,14 @@ impl System for World {
 impl World {
     fn of_thread(&self, number: u8, actions: &mut Vec<Action>) {
         let node = self.node(number);
-        if node.dead {
+        if node.is_off() {
             return;
         }
         let valid = !self.row.timed || node.is_valid() || self.slips(Slip::NoDeadline);
         if node.rank == Rank::Idle && valid && !node.expelled {
-            for kind in KINDS.into_iter().filter(|kind| self.has_left(*kind) && (self.row.may)(number, *kind)) {
+            let has_place = |kind: Kind| kind != Kind::Absorb || node.free_place().is_some();
+            let may = |kind: &Kind| self.has_left(*kind) && (self.row.may)(number, *kind) && has_place(*kind);
+            for kind in KINDS.into_iter().filter(may) {
                 for file in 0..self.row.files {
                     let blocks = if kind == Kind::Sync { 1 } else { self.row.blocks };
                     actions.extend((0..blocks).map(|block| Action::Begin(number, kind, file, block)));
@@ -168,7 +197,12 @@ impl World {
             _ => true,
         };
         actions.extend(goes.then_some(Action::Step(number)));
-        actions.extend((!node.movers.is_empty()).then_some(Action::Land(number)));
+        if let Some(mover) = node.movers.first() {
+            actions.push(Action::Land(number));
+            if !mover.landed && self.read_flash(mover.from) != mover.value {
+                actions.push(Action::LandLate(number));
+            }
+        }
     }
 
     fn has_left(&self, kind: Kind) -> bool {
@@ -182,7 +216,7 @@ impl World {
 
     fn of_agent(&self, number: u8, actions: &mut Vec<Action>) {
         let node = self.node(number);
-        if node.dead {
+        if node.is_off() {
             return;
         }
         let Some(agent) = node.agent.as_ref() else {
@@ -213,6 +247,7 @@ impl World {
                 actions.extend((0..self.row.blocks).map(|block| Action::WriteBack(number, file, block)));
             }
         }
+        self.of_space(number, agent, actions);
         if stale {
             return;
         }
@@ -221,16 +256,43 @@ impl World {
             let seated = self.view.seat(self.node(other).member()).is_some();
             let may =
                 (self.left.expels > 0 && self.row.victims.1 & (1 << other) != 0) || self.node(other).agent.is_none();
-            if seated && may && self.row.timed && waits.contains(&self.node(other).member()) {
+            // Where logs of the dead are to go, somebody sees that a node is down.
+            let seen = self.row.budget.dismissals > 0 && self.node(other).is_off();
+            let awaited = seen || waits.contains(&self.node(other).member());
+            if seated && may && self.row.timed && awaited {
                 actions.push(Action::Accuse(number, other));
             }
         }
         actions.extend(agent.over(NOW).into_iter().map(|member| Action::Cut(number, member.node as u8)));
     }
 
+    /// What no request waits for.
+    fn of_space(&self, number: u8, agent: &Member, actions: &mut Vec<Action>) {
+        let node = self.node(number);
+        if self.left.barriers > 0 && agent.log().end() > node.durable {
+            actions.push(Action::Barrier(number));
+        }
+        if self.left.releases > 0 {
+            for file in (0..self.row.files).filter(|file| agent.owns(FileId(u64::from(*file)))) {
+                actions.push(Action::GiveUp(number, file));
+            }
+        }
+        if self.left.leaves > 0 && node.rank == Rank::Idle && node.movers.is_empty() && node.is_valid() {
+            actions.push(Action::Leave(number));
+        }
+        if self.left.dismissals > 0 && agent.view().number() == self.view.number() {
+            let may = |member: &MemberId| self.view.dismissed(*member).is_some();
+            let gone = agent.emptied().into_iter().filter(may);
+            actions.extend(gone.map(|member| Action::Dismiss(number, member.node as u8)));
+        }
+    }
+
     fn faults(&self, number: u8, actions: &mut Vec<Action>) {
         let node = self.node(number);
-        if node.dead {
+        if node.power == Power::Away && self.left.joins > 0 {
+            actions.push(Action::Join(number));
+        }
+        if node.is_off() {
             return;
         }
         if self.left.agents > 0 && self.row.victims.0 & (1 << number) != 0 && node.agent.is_some() && !node.expelled {
@@ -242,9 +304,15 @@ impl World {
         if self.left.nodes > 0 {
             actions.push(Action::KillNode(number));
         }
+    }
+
+    /// A member that is out copies no more.
+    fn of_gone(&self, number: u8, actions: &mut Vec<Action>) {
+        let node = self.node(number);
         let fate = self.view.fate(node.member());
-        let quiet = (node.expelled && node.movers.is_empty()) || self.slips(Slip::QuietEarly);
-        if fate == Fate::Out && quiet && self.view.may_land(node.member()) && self.row.budget.backs > 0 {
+        let quiet = (node.expelled || node.is_off()) && node.movers.is_empty() || self.slips(Slip::QuietEarly);
+        let matters = self.row.budget.backs > 0 || self.row.budget.dismissals > 0;
+        if fate == Fate::Out && quiet && self.view.may_land(node.member()) && matters {
             actions.push(Action::Quiet(number));
         }
     }

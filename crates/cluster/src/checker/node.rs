@@ -4,6 +4,7 @@ use headstart_units::Nanos;
 use headstart_units::request::Range;
 
 use super::rank::Rank;
+use super::register::FOREIGN;
 use crate::log::Log;
 use crate::message::Writing;
 use crate::names::{FileId, MemberId, Seat};
@@ -13,11 +14,32 @@ use crate::{Member, View};
 /// All times are distances from this one.
 pub(super) const NOW: Nanos = Nanos(10);
 
+/// What a place of a data file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) value: u8,
+    /// It survives the node.
+    pub(super) durable: bool,
+    /// It is no thread's to write.
+    pub(super) used: bool,
+}
+
+/// Whether a node is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Power {
+    /// It may join.
+    Away,
+    On,
+    Off,
+}
+
 /// A copy whose kernel call has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mover {
     pub(super) intent: Intent,
+    /// What it has read, and where.
     pub(super) value: u8,
+    pub(super) from: (u8, u8),
     /// It has returned; the agent has not heard so.
     pub(super) landed: bool,
     /// The agent that began it.
@@ -31,7 +53,11 @@ pub(super) struct Node {
     pub(super) seat: Seat,
     /// The log of an agent that was killed.
     pub(super) left: Option<Log>,
-    pub(super) dead: bool,
+    /// How many entries of the log are durable, whether or not its agent counts them.
+    pub(super) durable: u64,
+    /// The data file.
+    pub(super) flash: Vec<Place>,
+    pub(super) power: Power,
     /// Its agent knows that it was expelled.
     pub(super) expelled: bool,
     /// Bits that are clear, of each file, by block.
@@ -54,12 +80,14 @@ pub(super) fn blocks(range: Range) -> u8 {
 }
 
 impl Node {
-    pub(super) fn new(agent: Member, files: u8) -> Node {
+    pub(super) fn new(seat: Seat, agent: Option<Member>, files: u8, places: u8) -> Node {
         Node {
-            seat: agent.seat(),
-            agent: Some(agent),
+            seat,
+            power: if agent.is_some() { Power::On } else { Power::Away },
+            agent,
             left: None,
-            dead: false,
+            durable: 0,
+            flash: vec![Place { value: FOREIGN, durable: true, used: false }; places as usize],
             expelled: false,
             clear: vec![0; files as usize],
             deadline: NOW + Nanos(1),
@@ -73,6 +101,16 @@ impl Node {
 
     pub(super) fn member(&self) -> MemberId {
         self.seat.member
+    }
+
+    /// Whether it is down, or has not come yet.
+    pub(super) fn is_off(&self) -> bool {
+        self.power != Power::On
+    }
+
+    /// A place that a thread may write.
+    pub(super) fn free_place(&self) -> Option<u8> {
+        self.flash.iter().position(|place| !place.used).map(|place| place as u8)
     }
 
     /// Whether its threads may rely upon what they hold.

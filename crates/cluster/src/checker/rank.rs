@@ -63,6 +63,8 @@ pub(super) enum Rank {
         of: MemberId,
         place: u8,
         durable: bool,
+        /// The generation has changed since.
+        disturbed: bool,
     },
     /// Has read what would be lost with its node.
     Pings {

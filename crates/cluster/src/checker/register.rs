@@ -72,12 +72,6 @@ impl Register {
         }
     }
 
-    /// All that a node has written or writes.
-    pub(super) fn written_by(&self, node: u8) -> Values {
-        let mine = self.values.iter().enumerate().filter(|(_, value)| value.node == Some(node));
-        mine.fold(0, |all, (at, _)| all | bit(at as u8))
-    }
-
     /// A node is no member any more.
     pub(super) fn lose(&mut self, node: u8) {
         self.lost |= 1 << node;
@@ -88,8 +82,8 @@ impl Register {
     }
 
     /// A read that began when `known` was known returns a value.
-    pub(super) fn read(&mut self, known: Values, value: u8) -> Result<(), String> {
-        if value == FOREIGN {
+    pub(super) fn read(&mut self, block: u8, known: Values, value: u8) -> Result<(), String> {
+        if value == FOREIGN || self.values[value as usize].block != block {
             return Err("foreign bytes are read".to_string());
         }
         let newer = self.values.iter().enumerate().find(|(at, other)| {

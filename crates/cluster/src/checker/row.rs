@@ -30,6 +30,8 @@ pub(super) enum Slip {
     NoDataSync,
     /// Reads of the slow file count although the generation has changed.
     NoGeneration,
+    /// The same of flash.
+    NoGenerationFlash,
     /// A new agent takes intents for copies that have ended.
     CopiesForgotten,
     /// A member is said to be quiet while it may still copy.
@@ -49,6 +51,35 @@ pub(super) struct Budget {
     pub(super) expels: u8,
     pub(super) losses: u8,
     pub(super) doubles: u8,
+    /// Barriers of agents by themselves.
+    pub(super) barriers: u8,
+    /// Files given up.
+    pub(super) releases: u8,
+    /// Members that join, and that leave.
+    pub(super) joins: u8,
+    pub(super) leaves: u8,
+    /// Logs of members that are out taken out of the view.
+    pub(super) dismissals: u8,
+}
+
+impl Budget {
+    pub(super) const NONE: Budget = Budget {
+        absorbs: 0,
+        directs: 0,
+        reads: 0,
+        syncs: 0,
+        backs: 0,
+        agents: 0,
+        nodes: 0,
+        expels: 0,
+        losses: 0,
+        doubles: 0,
+        barriers: 0,
+        releases: 0,
+        joins: 0,
+        leaves: 0,
+        dismissals: 0,
+    };
 }
 
 /// A case.
@@ -59,6 +90,12 @@ pub(super) struct Row {
     pub(super) files: u8,
     /// Blocks of each file.
     pub(super) blocks: u8,
+    /// Members of the first view.
+    pub(super) first: u8,
+    /// Places of each node's data file.
+    pub(super) places: u8,
+    /// Whatever is appended is synced at once.
+    pub(super) prompt: bool,
     pub(super) budget: Budget,
     /// Time passes.
     pub(super) timed: bool,
@@ -79,8 +116,11 @@ impl Row {
             members,
             files: 1,
             blocks: 1,
+            first: members - budget.joins,
+            places: 4,
+            prompt: false,
             budget,
-            timed: budget.expels > 0 || budget.nodes > 0,
+            timed: budget.expels > 0 || budget.nodes > 0 || budget.leaves > 0,
             slow_looks: false,
             may: |_, _| true,
             victims: (u8::MAX, u8::MAX),

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use headstart_units::Nanos;
 
-use super::node::{NOW, Node};
+use super::node::{NOW, Node, Power};
 use super::rank::{Op, Rank};
 use super::register::FOREIGN;
 use super::row::{Kind, Slip};
+use super::shared::Shared;
 use super::world::World;
+use crate::log::Log;
 use crate::message::Ask;
 use crate::names::{FileId, MemberId, RequestId, Seat};
 use crate::rules::{Rule, kept};
@@ -35,18 +37,35 @@ impl World {
             let seat = |seat: &Seat| nodes[seat.member.node as usize].get().seat == *seat;
             let old =
                 to.agent.as_ref().is_some_and(|agent| agent.view().number() > envelope.view) || envelope.view > view;
-            !to.dead && !to.expelled && ((!old && seat(&envelope.to)) || !kept(Rule::OldView))
+            !to.is_off() && !to.expelled && ((!old && seat(&envelope.to)) || !kept(Rule::OldView))
         });
     }
 
     pub(super) fn one_owner(&self) -> Result<(), String> {
         for file in (0..self.row.files).map(|file| FileId(u64::from(file))) {
             let owns = |node: &Node| {
-                let agent = node.agent.as_ref().filter(|_| !node.dead && (!self.row.timed || node.is_valid()));
+                let agent = node.agent.as_ref().filter(|_| !node.is_off() && (!self.row.timed || node.is_valid()));
                 agent.is_some_and(|agent| agent.owns(file))
             };
             if self.nodes.iter().filter(|node| owns(node.get())).count() > 1 {
                 return Err(format!("{file:?} has two owners"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a log maps is no thread's to write, and nothing else's; and the log has it in its order.
+    pub(super) fn one_record_a_place(&self) -> Result<(), String> {
+        for node in self.nodes.iter().map(Shared::get).filter(|node| !node.is_off()) {
+            if !node.log().is_in_order() {
+                return Err(format!("the log of {:?} is not in order", node.member()));
+            }
+            let mut mapped = 0u64;
+            for place in node.log().places() {
+                if mapped & (1 << place) != 0 || !node.flash[place as usize].used {
+                    return Err(format!("place {place} of {:?} is used again", node.member()));
+                }
+                mapped |= 1 << place;
             }
         }
         Ok(())
@@ -78,7 +97,8 @@ impl World {
         match op.kind {
             Kind::Sync => self.set(number, Rank::Syncs(op)),
             Kind::Absorb => {
-                self.ask(number, op, Ask::Commit { range: op.range(), place: u64::from(op.value) });
+                let place = self.write_flash(number, op.value);
+                self.ask(number, op, Ask::Commit { range: op.range(), place });
             }
             Kind::Direct if clear => self.set(number, Rank::Cheap { op, landed: false }),
             Kind::Direct => self.ask(number, op, Ask::Write { range: op.range() }),
@@ -121,8 +141,11 @@ impl World {
                 self.set(number, after);
             }
             Rank::Direct { op, landed: true } => self.ask(number, op, Ask::WriteDone { range: op.range() }),
-            Rank::Flash { op, of, place, durable } => {
-                let value = if self.garbage & (1 << place) != 0 { FOREIGN } else { place };
+            Rank::Flash { op, disturbed: true, .. } if !self.slips(Slip::NoGenerationFlash) => {
+                self.set(number, Rank::Look(op))
+            }
+            Rank::Flash { op, of, place, durable, .. } => {
+                let value = self.read_flash((of.node as u8, place));
                 if durable || !self.is_other(number, of) || self.slips(Slip::NoAlive) {
                     self.end(number, op, value);
                 } else {
@@ -153,7 +176,7 @@ impl World {
 
     fn complete(&mut self, number: u8, op: Op, value: u8) -> Result<(), String> {
         match op.kind {
-            Kind::Read => self.register.read(op.known, value)?,
+            Kind::Read => self.register.read(self.block(&op), op.known, value)?,
             Kind::Absorb | Kind::Direct => self.register.wrote(op.value),
             Kind::Sync => self.register.synced(op.known),
         }
@@ -188,7 +211,7 @@ impl World {
     }
 
     pub(super) fn cut(&mut self, gone: u8) {
-        let durable = self.node(gone).log().durable();
+        let durable = self.node(gone).durable;
         if let Some(view) = self.view.with_cut(self.node(gone).member(), durable) {
             self.set_view(view);
         }
@@ -246,8 +269,12 @@ impl World {
         }
     }
 
-    pub(super) fn land(&mut self, number: u8) {
-        let mover = self.node(number).movers[0];
+    /// A node's copy lands; what it has read may be what the place has by now.
+    pub(super) fn land(&mut self, number: u8, late: bool) {
+        let mut mover = self.node(number).movers[0];
+        if late {
+            mover.value = self.read_flash(mover.from);
+        }
         if !mover.landed {
             let block = mover.intent.file.0 as u8 * self.row.blocks + mover.intent.range.offset as u8;
             self.write_slow(number, block, mover.value);
@@ -266,15 +293,49 @@ impl World {
     pub(super) fn kill_node(&mut self, number: u8) {
         self.left.nodes -= 1;
         self.change(number, |node| {
-            let log = node.log();
-            node.left = Some(log.cut(log.durable()));
+            node.left = Some(node.log().cut(node.durable));
             node.agent = None;
-            node.dead = true;
+            node.power = Power::Off;
             node.rank = Rank::Failed;
             node.movers.clear();
             node.looking = None;
         });
         self.lose_cache(number);
         self.register.lose(number);
+    }
+
+    /// A node that was not there joins.
+    pub(super) fn join(&mut self, number: u8) {
+        self.left.joins -= 1;
+        let member = self.node(number).member();
+        self.set_view(self.view.joined(member).expect("it was never there"));
+        let view = self.view.clone();
+        self.change(number, |node| {
+            let timing = Timing { hold: Nanos(1), margin: Nanos::ZERO };
+            node.agent = Some(Member::new(node.seat, timing, Log::default(), Vec::new()));
+            node.power = Power::On;
+        });
+        self.agent(number, |agent| agent.on_view(NOW, NOW, view));
+    }
+
+    /// A node whose thread does nothing leaves: it syncs, and says itself how much of its log counts.
+    pub(super) fn leave(&mut self, number: u8) {
+        self.left.leaves -= 1;
+        self.barrier(number);
+        let (member, end) = (self.node(number).member(), self.node(number).durable);
+        self.set_view(self.view.left(member, end).expect("it has a seat"));
+        let view = self.view.clone();
+        self.agent(number, |agent| agent.on_view(NOW, NOW, view));
+    }
+
+    /// The log of a member that is out is removed, and its data file.
+    pub(super) fn dismiss(&mut self, gone: u8) {
+        self.left.dismissals -= 1;
+        let member = self.node(gone).member();
+        self.set_view(self.view.dismissed(member).expect("its log was cut"));
+        self.change(gone, |node| {
+            node.left = Some(Log::default());
+            node.flash.iter_mut().for_each(|place| place.value = FOREIGN);
+        });
     }
 }

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
-use super::node::{Mover, NOW, Node, blocks};
+use super::node::{Mover, NOW, Node, Place, blocks};
 use super::rank::{Op, Rank};
-use super::register::{FOREIGN, Register, Values};
+use super::register::{FOREIGN, Register};
 use super::row::{Budget, Kind, Row, Slip};
 use super::shared::Shared;
 use crate::log::Log;
 use crate::message::{Answer, Ask, Envelope};
 use crate::names::{MemberId, RequestId, Seat};
 use crate::output::Output;
+use crate::record::What;
 use crate::{Fate, Member, Timing, View};
 
 /// A block of the slow file: what its servers have, and what a node's cache has that the servers have not.
@@ -34,16 +35,13 @@ pub(super) struct World {
     pub(super) net: Vec<Shared<Envelope>>,
     pub(super) view: Arc<View>,
     pub(super) slow: Vec<Slow>,
-    /// Values in data files that survive their nodes, and those that did not.
-    pub(super) flushed: Values,
-    pub(super) garbage: Values,
     pub(super) register: Register,
 }
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.left, &self.nodes, &self.net, &self.view, &self.slow).hash(state);
-        (self.flushed, self.garbage, &self.register).hash(state);
+        self.register.hash(state);
     }
 }
 
@@ -51,7 +49,8 @@ impl World {
     pub(super) fn new(row: &'static Row) -> World {
         let member = |node| MemberId { node: u16::from(node), life: 0 };
         let seats: Vec<Seat> = (0..row.members).map(|node| Seat { member: member(node), incarnation: 0 }).collect();
-        let view = Arc::new(View::first(seats.clone(), row.files as usize));
+        let first = seats[..row.first as usize].to_vec();
+        let view = Arc::new(View::first(first.clone(), row.files as usize));
         let timing = Timing { hold: Nanos(1), margin: Nanos::ZERO };
         let agent = |seat: &Seat| {
             let mut agent = Member::new(*seat, timing, Log::default(), Vec::new());
@@ -60,7 +59,8 @@ impl World {
             agent.take_outputs();
             agent
         };
-        let nodes = seats.iter().map(|seat| Shared::new(Node::new(agent(seat), row.files)));
+        let node = |seat: &Seat| Node::new(*seat, first.contains(seat).then(|| agent(seat)), row.files, row.places);
+        let nodes = seats.iter().map(|seat| Shared::new(node(seat)));
         let blocks = row.files * row.blocks;
         World {
             row,
@@ -69,8 +69,6 @@ impl World {
             net: Vec::new(),
             slow: (0..blocks).map(|block| Slow { server: block, cache: None }).collect(),
             view: view.clone(),
-            flushed: 0,
-            garbage: 0,
             register: Register::new(blocks),
         }
     }
@@ -104,6 +102,10 @@ impl World {
         for output in outputs {
             self.carry_out(node, output);
         }
+        let agent = self.node(node).agent.as_ref().filter(|_| self.row.prompt && !self.node(node).expelled);
+        if agent.is_some_and(|agent| agent.log().end() > self.node(node).durable) {
+            self.barrier(node);
+        }
     }
 
     fn carry_out(&mut self, node: u8, output: Output) {
@@ -115,7 +117,7 @@ impl World {
             Output::Fence { file, epoch, call, range } => {
                 let writers = self.change(node, |node| {
                     node.clear[file.0 as usize] &= !blocks(range);
-                    if let Rank::Disk { op, disturbed, .. } = &mut node.rank {
+                    if let Rank::Disk { op, disturbed, .. } | Rank::Flash { op, disturbed, .. } = &mut node.rank {
                         *disturbed |= op.file() == file && op.range().overlaps(range);
                     }
                     let writers = node.writers(file);
@@ -125,17 +127,24 @@ impl World {
                 self.agent(node, |agent| agent.on_fenced(file, epoch, call, range, writers));
             }
             Output::Barrier => self.barrier(node),
-            Output::StartCopy(intent, _, place) => {
-                let value = if self.garbage & (1 << place) != 0 { FOREIGN } else { place as u8 };
+            Output::StartCopy(intent, of, place) => {
+                let from = (of.node as u8, place as u8);
+                let value = self.read_flash(from);
                 self.change(node, |node| {
                     let agent = node.seat.incarnation;
-                    node.movers.push(Mover { intent, value, landed: false, agent });
+                    node.movers.push(Mover { intent, value, from, landed: false, agent });
                 });
+            }
+            Output::Free(_, record) => {
+                if let What::Map { place } = record.what {
+                    self.change(node, |node| node.flash[place as usize].used = false);
+                }
             }
             Output::ReadLog(member) => {
                 let cut = self.view.gone().find(|(gone, _)| *gone == member).and_then(|(_, cut)| cut);
-                let log = self.node(member.node as u8).log();
-                let upto = if self.slips(Slip::NoCut) { log.durable() } else { cut.expect("it is out") };
+                let gone = self.node(member.node as u8);
+                let log = gone.log();
+                let upto = if self.slips(Slip::NoCut) { gone.durable } else { cut.expect("it is out") };
                 let log = log.cut(upto);
                 self.agent(node, |agent| agent.on_log_read(member, log));
             }
@@ -171,9 +180,10 @@ impl World {
             }
         }
         if !self.slips(Slip::NoDataSync) {
-            self.flushed |= self.register.written_by(number);
+            self.change(number, |node| node.flash.iter_mut().for_each(|place| place.durable = true));
         }
         if let Some(end) = self.node(number).agent.as_ref().map(|agent| agent.log().end()) {
+            self.change(number, |node| node.durable = end);
             self.agent(number, |agent| agent.on_synced(NOW, end));
         }
     }
@@ -197,7 +207,26 @@ impl World {
         for slow in &mut self.slow {
             slow.cache.take_if(|(node, _)| *node == number);
         }
-        self.garbage |= self.register.written_by(number) & !self.flushed;
+        self.change(number, |node| {
+            let lost = node.flash.iter_mut().filter(|place| !place.durable);
+            lost.for_each(|place| place.value = FOREIGN);
+        });
+    }
+
+    /// What a place of a node has.
+    pub(super) fn read_flash(&self, (node, place): (u8, u8)) -> u8 {
+        self.node(node).flash[place as usize].value
+    }
+
+    /// A thread writes what it has to a place of its node that is free.
+    pub(super) fn write_flash(&mut self, number: u8, value: u8) -> u64 {
+        let place = self.node(number).free_place().expect("a write that is absorbed begins where there is a place");
+        self.change(number, |node| node.flash[place as usize] = Place { value, durable: false, used: true });
+        u64::from(place)
+    }
+
+    fn free(&mut self, number: u8, place: u64) {
+        self.change(number, |node| node.flash[place as usize].used = false);
     }
 
     /// A thread asks its agent, or will when there is one.
@@ -219,6 +248,12 @@ impl World {
         match node.rank {
             Rank::Asks { op, id: asked, ask } if asked == id => match answer {
                 Answer::Done => self.set(number, Rank::Ends { op, value: op.value, asked: Some((id, ask)) }),
+                Answer::Refused => {
+                    if let Ask::Commit { place, .. } = ask {
+                        self.free(number, place);
+                    }
+                    self.ask(number, Op { kind: Kind::Direct, ..op }, Ask::Write { range: op.range() });
+                }
                 _ => self.answered(number, op, answer),
             },
             Rank::Pings { op, id: asked, value, .. } if asked == id => match answer {
@@ -235,17 +270,16 @@ impl World {
 
     fn answered(&mut self, number: u8, op: Op, answer: Answer) {
         match answer {
-            Answer::Done => self.end(number, op, op.value),
-            Answer::Refused => self.ask(number, Op { kind: Kind::Direct, ..op }, Ask::Write { range: op.range() }),
+            Answer::Done | Answer::Refused => self.end(number, op, op.value),
             Answer::Absorb => {
-                let place = u64::from(op.value);
+                let place = self.write_flash(number, op.value);
                 self.ask(number, Op { kind: Kind::Absorb, ..op }, Ask::Commit { range: op.range(), place });
             }
             Answer::Go => self.set(number, Rank::Direct { op, landed: false }),
             Answer::Absent | Answer::Again => self.set(number, Rank::Look(op)),
             Answer::Disk { of } => self.set(number, Rank::Disk { op, disturbed: false, of: Some(of) }),
             Answer::Flash { of, place, durable } => {
-                self.set(number, Rank::Flash { op, of, place: place as u8, durable })
+                self.set(number, Rank::Flash { op, of, place: place as u8, durable, disturbed: false })
             }
         }
     }

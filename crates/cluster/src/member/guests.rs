@@ -1,12 +1,14 @@
 //! What threads of the node ask, and what the runtime has done for them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
-use crate::guest::Asked;
+use crate::guest::{Asked, Guest};
 use crate::member::{Intended, Member};
 use crate::message::{Answer, Ask, Message, Writing};
-use crate::names::{FileId, MemberId, RequestId, Seat, Stamp};
+use crate::names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
 use crate::output::Output;
 use crate::record::{Entry, Intent, Record};
 use crate::rules::{Rule, kept};
@@ -89,10 +91,15 @@ impl Member {
     /// An owner orders a record of this node.
     pub(super) fn on_ordered(&mut self, from: Seat, record: Record) {
         let file = record.file;
-        if !self.guests.entry(file).or_default().takes(record.order.epoch) {
+        let guest = self.guests.entry(file).or_default();
+        if !guest.takes(record.order.epoch) {
             return;
         }
-        let at = self.log.find(file, record.order).unwrap_or_else(|| self.append(Entry::Record(record)));
+        let at = match self.log.find(file, record.order) {
+            Some((_, at)) => at,
+            None if guest.was_forgotten(record.order) => return,
+            None => self.append(Entry::Record(record)),
+        };
         self.send(from, Message::Appended(file, record.order, at, at < self.log.durable()));
         let waited = record.by.and_then(|id| self.guests.get_mut(&file).and_then(|guest| guest.answered(id)));
         if let Some(asked) = waited {
@@ -105,18 +112,57 @@ impl Member {
         self.log.append(entry)
     }
 
-    /// A barrier has covered the first `upto` entries of the log, with all that they speak of.
+    /// A barrier has covered the first `upto` entries of the log, with all that they speak of. One that ends past the
+    /// deadline counts once this member has seen itself in the view again: else its log was cut before.
     pub fn on_synced(&mut self, now: Nanos, upto: u64) {
-        self.log.set_durable(upto);
-        let mut owners: Vec<Seat> =
-            self.guests.values().filter_map(|guest| guest.owner().map(|(seat, _)| seat)).collect();
-        owners.sort_unstable();
-        owners.dedup();
+        self.synced = self.synced.max(upto);
+        self.count_barriers(now);
+        self.hear_own();
+    }
+
+    pub(super) fn count_barriers(&mut self, now: Nanos) {
+        let may = self.lease.is_valid(now) || !kept(Rule::BarrierLate);
+        if !may || self.synced <= self.log.durable() {
+            return;
+        }
+        let mut forgotten: BTreeMap<FileId, Vec<Order>> = BTreeMap::new();
+        for (file, order) in self.log.set_durable(self.synced) {
+            forgotten.entry(file).or_default().push(order);
+        }
+        for (file, orders) in forgotten {
+            if let Some((owner, epoch)) = self.guests.get(&file).and_then(Guest::owner) {
+                self.send(owner, Message::Forgotten(file, epoch, orders));
+            }
+        }
+        let owners: BTreeSet<Seat> = self.guests.values().filter_map(|guest| Some(guest.owner()?.0)).collect();
         for owner in owners {
             self.send(owner, Message::Synced(self.log.durable()));
         }
-        self.start_copies(now);
-        self.hear_own();
+        self.start_copies();
+    }
+
+    /// An owner has records forgotten: their places are free, as what covers them is durable, and stays until it has
+    /// heard that this is durable too.
+    pub(super) fn on_free(&mut self, from: Seat, file: FileId, epoch: Stamp, orders: Vec<Order>, floor: Order) {
+        if !self.guests.entry(file).or_default().on_free(epoch, floor) {
+            return;
+        }
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        for order in orders {
+            match self.log.find(file, order) {
+                Some((record, _)) if !self.log.is_forgetting(file, order) => new.push(record),
+                Some(_) => {}
+                None => gone.push(order),
+            }
+        }
+        for record in new {
+            self.append(Entry::Forgot(file, record.order));
+            self.out.push(Output::Free(file, record));
+        }
+        self.log.forget_copies(file, floor);
+        if !gone.is_empty() {
+            self.send(from, Message::Forgotten(file, epoch, gone));
+        }
     }
 
     /// An owner orders a copy.
@@ -127,11 +173,11 @@ impl Member {
         }
         guest.on_owned(from, intent.copy.epoch);
         if kept(Rule::CopyTwice) {
-            if self.log.has_ended(&intent) {
-                return self.send(from, Message::Copied(intent, false));
-            }
-            if self.log.under_way().contains(&intent) {
-                return;
+            match self.log.has_ended(&intent) {
+                Some(true) => return self.send(from, Message::Copied(intent, false)),
+                Some(false) => return,
+                None if guest.was_forgotten(intent.copy) => return,
+                None => {}
             }
         }
         if !kept(Rule::NoIntent) {
@@ -142,12 +188,10 @@ impl Member {
         self.out.push(Output::Barrier);
     }
 
-    /// Begins copies whose intents are durable: if the deadline has passed meanwhile, others may have counted this log
-    /// without them.
-    pub(super) fn start_copies(&mut self, now: Nanos) {
+    /// Begins copies whose intents are durable.
+    fn start_copies(&mut self) {
         let durable = self.log.durable();
-        let may = self.lease.is_valid(now) || !kept(Rule::CopyLate);
-        let (ready, left) = self.intended.drain(..).partition(|intended| may && intended.after <= durable);
+        let (ready, left) = self.intended.drain(..).partition(|intended| intended.after <= durable);
         self.intended = left;
         let ready: Vec<Intended> = ready;
         self.out.extend(ready.into_iter().map(|ready| Output::StartCopy(ready.intent, ready.of, ready.place)));

@@ -27,11 +27,21 @@ impl Member {
     pub(super) fn hear(&mut self, from: Seat, message: Message) {
         match message {
             Message::Open(_) | Message::Own(_) | Message::Declare(..) => self.as_home(from, message),
+            Message::Release(..) | Message::Drained(..) => self.as_home_of_space(from, message),
             Message::Claimed { .. } | Message::CalledIn(..) | Message::StillWriting(..) | Message::Asked(..) => {
                 self.as_owner(from, message);
             }
-            Message::Appended(..) | Message::Synced(_) | Message::Copied(..) => {
+            Message::Appended(..) | Message::Synced(_) | Message::Copied(..) | Message::Forgotten(..) => {
                 self.as_owner_of_records(from.member, message)
+            }
+            Message::Free(file, epoch, orders, floor) => self.on_free(from, file, epoch, orders, floor),
+            Message::Released(file, epoch, stamp) => self.on_released(file, epoch, stamp),
+            Message::Noted(file, epoch, member) if self.owner_has(file, epoch) => {
+                self.with_owner(file, |owner, _, _| owner.on_noted(member));
+            }
+            Message::Noted(..) => {}
+            Message::Emptied(member) => {
+                self.emptied.entry(member).or_default().insert(from);
             }
             Message::Ping(id) => self.send(from, Message::Pong(id)),
             Message::Pong(id) => self.on_pong(from.member, id),
@@ -45,8 +55,8 @@ impl Member {
                 self.on_ordered(from, Record { file, order, range, what, by });
             }
             Message::Copy(intent, of, place) => self.on_copy(from, intent, of, place),
-            Message::Copying(intent) if self.log.has_ended(&intent) => self.send(from, Message::Copied(intent, false)),
-            Message::Copying(_) => {}
+            Message::Copying(intent) if self.log.has_ended(&intent) == Some(false) => {}
+            Message::Copying(intent) => self.send(from, Message::Copied(intent, false)),
         }
     }
 
@@ -69,6 +79,33 @@ impl Member {
                 });
             }
             _ => {}
+        }
+    }
+
+    fn as_home_of_space(&mut self, from: Seat, message: Message) {
+        match message {
+            Message::Release(file, epoch) => {
+                self.with_home(|home, view, _, mail| home.on_release(view, from, file, epoch, mail));
+            }
+            Message::Drained(file, epoch, member) => {
+                // The files are listed before one is taken out.
+                self.tell_emptied();
+                if self.home.on_drained(from, file, epoch, member) {
+                    self.send(from, Message::Noted(file, epoch, member));
+                    self.tell_emptied();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The home has heard that this member gave a file up.
+    fn on_released(&mut self, file: FileId, epoch: Stamp, stamp: Stamp) {
+        if self.owner_has(file, epoch) && self.owners.get(&file).is_some_and(Owner::is_given_up) {
+            self.owners.remove(&file);
+            let seat = self.seat;
+            self.guests.entry(file).or_default().on_released(seat, epoch, stamp);
+            self.forward(file);
         }
     }
 
@@ -104,6 +141,9 @@ impl Member {
                 self.with_owner(file, |owner, site, mail| owner.on_appended(site, order, (at, durable), mail));
             }
             Message::Synced(upto) => self.with_owners(|owner, site, mail| owner.on_synced(site, from, upto, mail)),
+            Message::Forgotten(file, epoch, orders) if self.owner_has(file, epoch) => {
+                self.with_owner(file, |owner, site, mail| owner.on_forgotten(site, from, &orders, mail));
+            }
             Message::Copied(intent, copied) => {
                 self.with_owner(intent.file, |owner, site, mail| owner.on_copied(site, from, intent, copied, mail));
             }
@@ -148,7 +188,7 @@ impl Member {
             return;
         }
         self.out.push(Output::Clear(file, ALL));
-        for asked in guest.asked().to_vec() {
+        for asked in guest.asked().collect::<Vec<_>>() {
             let answer = match asked.ask {
                 Ask::Commit { .. } => continue,
                 Ask::Read { .. } | Ask::Write { .. } => Answer::Absent,

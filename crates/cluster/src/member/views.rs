@@ -8,8 +8,10 @@ use headstart_units::Nanos;
 use crate::log::Log;
 use crate::member::Member;
 use crate::message::{Answer, Declared, Message};
-use crate::names::{FileId, MemberId, RequestId, Seat};
+use crate::names::{FileId, MemberId, RequestId, Seat, Stamp};
 use crate::output::Output;
+use crate::owner::Owner;
+use crate::rules::{Rule, kept};
 use crate::view::{Fate, View};
 
 impl Member {
@@ -28,17 +30,21 @@ impl Member {
         if view.number() > self.view.number() {
             self.install(view);
         }
-        self.start_copies(now);
+        self.count_barriers(now);
         self.hear_own();
     }
 
     fn install(&mut self, view: Arc<View>) {
         let before = self.view.number();
+        let named: Vec<MemberId> = self.view.named().collect();
         self.view = view;
         self.undeclared.extend(self.view.moved_since(before));
         let out: Vec<MemberId> = self.view.gone().filter(|(_, cut)| cut.is_some()).map(|(member, _)| member).collect();
         let unread = out.into_iter().filter(|member| !self.buried.contains_key(member));
         self.out.extend(unread.map(Output::ReadLog));
+        self.buried.retain(|member, _| self.view.gone().any(|(gone, _)| gone == *member));
+        self.emptied.clear();
+        self.drop_given_up(before);
         for guest in self.guests.values_mut() {
             guest.on_view(self.view.seats());
         }
@@ -53,9 +59,24 @@ impl Member {
             self.pings.remove(&id);
             self.out.push(Output::Answer(id, Answer::Again));
         }
-        self.with_owners(|owner, site, mail| owner.on_view(site, mail));
+        let dismissed: Vec<MemberId> =
+            named.into_iter().filter(|member| !self.view.named().any(|other| other == *member)).collect();
+        self.with_owners(|owner, site, mail| owner.on_dismissed(site, &dismissed, mail));
         self.with_home(|home, view, buried, mail| home.serve(view, buried, mail));
         self.again();
+    }
+
+    /// A home that is new hears of a file that was given up nothing at all: nobody owns it.
+    fn drop_given_up(&mut self, before: u64) {
+        let moved = self.view.moved_since(before);
+        let given_up = |file: &FileId, owner: &Owner| owner.is_given_up() && moved.contains(&self.view.slot(*file));
+        let over: Vec<FileId> =
+            self.owners.iter().filter(|(file, owner)| given_up(file, owner)).map(|(file, _)| *file).collect();
+        for file in over.into_iter().filter(|_| kept(Rule::ReleaseDeclared)) {
+            let owner = self.owners.remove(&file);
+            let epoch = owner.map_or_else(Stamp::default, |owner| owner.epoch());
+            self.guests.entry(file).or_default().on_released(self.seat, epoch, Stamp::default());
+        }
     }
 
     /// The log of a member that is out, up to its cut.
@@ -63,6 +84,7 @@ impl Member {
         self.buried.insert(member, log);
         self.with_owners(|owner, site, mail| owner.on_view(site, mail));
         self.with_home(|home, view, buried, mail| home.serve(view, buried, mail));
+        self.tell_emptied();
         self.hear_own();
     }
 

@@ -1,18 +1,14 @@
-//! Who may touch a file's slow bytes without asking its owner: holders of absence, threads told to write, and threads
-//! that were writing when absence was called in.
+//! Who may touch a file's bytes without asking its owner: holders of absence, threads told to write, threads that were
+//! writing when absence was called in, and threads that read flash.
+
+use std::collections::BTreeMap;
 
 use headstart_units::request::Range;
 
 use crate::message::{Writers, Writing};
 use crate::names::{MemberId, Seat};
 use crate::rules::{Rule, kept};
-
-/// A member whose threads may read, or read and write, the slow file until it is called in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Holder {
-    member: MemberId,
-    range: Range,
-}
+use crate::spans::Spans;
 
 /// A call that was not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,23 +18,28 @@ pub(crate) struct Call {
     pub(crate) range: Range,
 }
 
-/// A thread that writes the slow file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Writer {
-    member: MemberId,
-    writing: Writing,
-}
+/// A thread that writes the slow file: its member, its slot, whether it was told to.
+type Writer = (MemberId, u32, bool);
 
 /// All of them, of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Access {
     number: u64,
-    holders: Vec<Holder>,
-    calls: Vec<Call>,
-    writers: Vec<Writer>,
+    /// Members whose threads may read, or read and write, the slow file until it is called in.
+    holders: Spans<MemberId>,
+    /// Members whose threads were told to read flash, since the call of that number.
+    readers: Spans<(MemberId, u64)>,
+    calls: BTreeMap<(u64, MemberId), Range>,
+    /// Calls of absence by their ranges.
+    calling: Spans<u64>,
+    writers: BTreeMap<Writer, Range>,
+    writing: Spans<Writer>,
     /// Which list of a member's threads was the last.
-    lists: Vec<(MemberId, (u32, u64))>,
+    lists: BTreeMap<MemberId, (u32, u64)>,
 }
+
+/// All bytes.
+const ALL: Range = Range { offset: 0, length: u64::MAX };
 
 impl Access {
     /// Number of the last call.
@@ -47,104 +48,152 @@ impl Access {
     }
 
     /// Calls to be repeated.
-    pub(crate) fn calls(&self) -> &[Call] {
-        &self.calls
+    pub(crate) fn calls(&self) -> impl Iterator<Item = Call> {
+        self.calls.iter().map(|((number, member), range)| Call { member: *member, number: *number, range: *range })
     }
 
     /// A member holds a range from now on.
     pub(crate) fn grant(&mut self, member: MemberId, range: Range) {
-        if !self.holders.iter().any(|holder| holder.member == member && holder.range.contains(range)) {
-            self.holders.push(Holder { member, range });
-            self.holders.sort_unstable_by_key(|holder| (holder.member, holder.range.offset));
-        }
+        self.holders.add(range, member);
+    }
+
+    /// A member's thread reads flash from now on; nobody hears when it has.
+    pub(crate) fn grant_flash(&mut self, member: MemberId, range: Range) {
+        self.readers.retain(range, |(other, _)| *other != member);
+        self.readers.add(range, (member, self.number));
     }
 
     /// Calls in what others hold of a range, the asker too. The new calls.
     pub(crate) fn call_in(&mut self, range: Range) -> Vec<Call> {
-        let (calls, number) = (&self.calls, self.number + 1);
-        let called =
-            |holder: &Holder| calls.iter().any(|call| call.member == holder.member && call.range.contains(range));
-        let mut members: Vec<MemberId> = self
-            .holders
-            .iter()
-            .filter(|holder| holder.range.overlaps(range))
-            .filter(|holder| !called(holder))
-            .map(|holder| holder.member)
-            .collect();
-        members.dedup();
-        let new: Vec<Call> = members.into_iter().map(|member| Call { member, number, range }).collect();
+        let mut members = self.holders.of(range);
+        members.retain(|member| {
+            let under_way = self.calling.of(Range::new(range.offset, 1));
+            let mut ranges = under_way.iter().filter_map(|number| self.calls.get(&(*number, *member)));
+            !ranges.any(|called| called.contains(range))
+        });
+        let new = self.call(members, range);
         if !new.is_empty() {
-            self.number = number;
-            self.calls.extend(&new);
+            self.calling.add(range, self.number);
         }
         new
     }
 
-    /// Whether something of a range is being called in.
+    /// Calls in reads of flash, of records that are dead. The new calls, and their number.
+    pub(crate) fn call_readers(&mut self, range: Range) -> Vec<Call> {
+        let mut members: Vec<MemberId> = self.readers.of(range).into_iter().map(|(member, _)| member).collect();
+        members.dedup();
+        self.call(members, range)
+    }
+
+    fn call(&mut self, members: Vec<MemberId>, range: Range) -> Vec<Call> {
+        self.number += u64::from(!members.is_empty());
+        let number = self.number;
+        let new: Vec<Call> = members.into_iter().map(|member| Call { member, number, range }).collect();
+        self.calls.extend(new.iter().map(|call| ((call.number, call.member), call.range)));
+        new
+    }
+
+    /// Whether absence of a part of the range is being called in.
     pub(crate) fn is_calling(&self, range: Range) -> bool {
-        self.calls.iter().any(|call| call.range.overlaps(range))
+        self.calling.touches(range)
+    }
+
+    /// Whether a call was not answered by all.
+    pub(crate) fn is_open(&self, number: u64) -> bool {
+        self.calls.keys().any(|(other, _)| *other == number)
+    }
+
+    /// Whether no call is under way.
+    pub(crate) fn has_no_calls(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Whether nobody touches anything, and nobody may.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.holders.is_empty() && self.readers.is_empty() && self.calls.is_empty() && self.writers.is_empty()
     }
 
     /// A member answered a call: it holds nothing of the range, but these threads of it still write.
     pub(crate) fn called_in(&mut self, seat: Seat, number: u64, range: Range, writers: &Writers) {
         let member = seat.member;
-        let before = self.calls.len();
-        self.calls.retain(|call| (call.member, call.number, call.range) != (member, number, range));
-        if self.calls.len() == before {
+        if self.calls.get(&(number, member)) != Some(&range) {
             return;
         }
-        let mut left = Vec::new();
-        for holder in self.holders.drain(..) {
-            if holder.member != member || !holder.range.overlaps(range) {
-                left.push(holder);
-                continue;
-            }
-            let end = holder.range.end();
-            let parts = [Range::between(holder.range.offset, range.offset.min(end)), Range::between(range.end(), end)];
-            left.extend(parts.into_iter().filter(|part| !part.is_empty()).map(|range| Holder { member, range }));
+        self.calls.remove(&(number, member));
+        // No absence is granted while it is called in. Where only readers were, some may have been: it stays noted.
+        if self.calling.of(range).contains(&number) {
+            self.holders.retain(range, |other| *other != member);
         }
-        self.holders = left;
+        self.answered(number, range);
+        self.readers.retain(range, |(other, granted)| *other != member || *granted >= number);
         self.list(seat, writers);
+    }
+
+    /// Of a call.
+    fn answered(&mut self, number: u64, range: Range) {
+        if !self.is_open(number) {
+            self.calling.retain(range, |other| *other != number);
+        }
     }
 
     /// These threads of a member write, unless a later list was heard already. Those that were told to write say
     /// themselves when they have.
     pub(crate) fn list(&mut self, seat: Seat, writers: &Writers) {
         let (member, number) = (seat.member, (seat.incarnation, writers.number));
-        if self.lists.iter().any(|(other, last)| *other == member && *last >= number) || !kept(Rule::NoWriters) {
+        if self.lists.get(&member).is_some_and(|last| *last >= number) || !kept(Rule::NoWriters) {
             return;
         }
-        self.lists.retain(|(other, _)| *other != member);
-        self.lists.push((member, number));
-        self.lists.sort_unstable();
-        self.writers.retain(|writer| writer.member != member || writer.writing.granted);
-        let unasked = writers.threads.iter().filter(|writing| !writing.granted);
-        self.writers.extend(unasked.map(|writing| Writer { member, writing: *writing }));
-        self.writers.sort_unstable_by_key(|writer| (writer.member, writer.writing.slot));
+        self.lists.insert(member, number);
+        self.end_writers(|(other, _, granted)| other == member && !granted);
+        for Writing { slot, range, .. } in writers.threads.iter().filter(|writing| !writing.granted) {
+            self.begin_writer((member, *slot, false), *range);
+        }
+    }
+
+    fn begin_writer(&mut self, writer: Writer, range: Range) {
+        self.writers.insert(writer, range);
+        self.writing.add(range, writer);
+    }
+
+    fn end_writers(&mut self, over: impl Fn(Writer) -> bool) {
+        let ended: Vec<Writer> = self.writers.keys().copied().filter(|writer| over(*writer)).collect();
+        ended.into_iter().for_each(|writer| self.end_writer(writer));
+    }
+
+    fn end_writer(&mut self, writer: Writer) {
+        if let Some(range) = self.writers.remove(&writer) {
+            self.writing.retain(range, |other| *other != writer);
+        }
     }
 
     /// A thread is told to write.
     pub(crate) fn go(&mut self, member: MemberId, slot: u32, range: Range) {
         self.wrote(member, slot);
-        self.writers.push(Writer { member, writing: Writing { slot, range, granted: true } });
-        self.writers.sort_unstable_by_key(|writer| (writer.member, writer.writing.slot));
+        self.begin_writer((member, slot, true), range);
     }
 
     /// It has.
     pub(crate) fn wrote(&mut self, member: MemberId, slot: u32) {
-        self.writers.retain(|writer| (writer.member, writer.writing.slot) != (member, slot));
+        self.end_writer((member, slot, true));
+        self.end_writer((member, slot, false));
     }
 
     /// Whether a thread writes the slow file there.
     pub(crate) fn is_writing(&self, range: Range) -> bool {
-        self.writers.iter().any(|writer| writer.writing.range.overlaps(range))
+        self.writing.touches(range)
     }
 
     /// A member is out: nothing that it does counts any more.
     pub(crate) fn out(&mut self, member: MemberId) {
-        self.holders.retain(|holder| holder.member != member);
-        self.calls.retain(|call| call.member != member);
-        self.writers.retain(|writer| writer.member != member);
-        self.lists.retain(|(other, _)| *other != member);
+        self.holders.retain(ALL, |other| *other != member);
+        self.readers.retain(ALL, |(other, _)| *other != member);
+        let open: Vec<(u64, Range)> =
+            self.calls().filter(|c| c.member == member).map(|c| (c.number, c.range)).collect();
+        for (number, range) in open {
+            self.calls.remove(&(number, member));
+            self.answered(number, range);
+        }
+        self.end_writers(|(other, ..)| other == member);
+        self.lists.remove(&member);
     }
 }
