@@ -24,7 +24,7 @@ pub(crate) use bytes::{read, read_at, sync, write, write_at};
 pub(crate) use cancellation::{forbid_cancellation, restore_cancellation, uncancelled};
 pub(crate) use errno::{Errno, answer, errno, set_errno};
 pub(crate) use facts::{Facts, facts, facts_at, file_system, ftruncate, readlink, truncate};
-pub(crate) use identity::{descriptor_limit, file_size_limit, process, real_group, real_user, thread};
+pub(crate) use identity::{boot_id, descriptor_limit, file_size_limit, id_of, process, real_group, real_user, thread};
 pub(crate) use opened::{close, close_range, fcntl, lseek, openat, openat_raw};
 pub(crate) use packets::{is_hung_up, receive, receive_with, send, send_with, socket_pair, wait_readable};
 pub(crate) use waiting::{monotonic_ms, monotonic_ns, sleep_ms, unix_coarse_ns, unix_ns, wait, wake, wake_address};

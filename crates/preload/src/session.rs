@@ -9,6 +9,7 @@ mod command;
 mod complaints;
 mod connection;
 pub(crate) mod door;
+mod elsewhere;
 mod joining;
 mod loan;
 mod mapping;

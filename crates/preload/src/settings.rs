@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use headstart_policy::client::chain::Chain;
 use headstart_protocol::{
-    ENVIRONMENT_POLICY, ENVIRONMENT_RANKS, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS,
-    ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE, Strangers,
+    ENVIRONMENT_LAUNCH, ENVIRONMENT_POLICY, ENVIRONMENT_RANKS, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW,
+    ENVIRONMENT_STRANGERS, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE, Strangers,
 };
 
 use crate::kernel::Errno;
@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub trace: Option<Vec<u8>>,
     /// The process's rank in its parallel program, as the launcher told it.
     pub rank: Option<u32>,
+    /// How an agent is started on another node than the run's.
+    pub launch: Option<Vec<u8>>,
 }
 
 /// Whether the library is at work; not before it has started.
@@ -109,7 +111,7 @@ pub(crate) fn read() -> Option<Settings> {
     let policies = variable(ENVIRONMENT_POLICY).and_then(|value| std::str::from_utf8(&value).ok()?.parse().ok());
     let policies = policies.unwrap_or_default();
     let strangers = strings::value(ENVIRONMENT_STRANGERS).and_then(Strangers::named).unwrap_or_default();
-    Some(Settings { runtime, slow, policies, strangers, trace, rank: rank() })
+    Some(Settings { runtime, slow, policies, strangers, trace, rank: rank(), launch: variable(ENVIRONMENT_LAUNCH) })
 }
 
 /// The rank, by whichever launcher tells it.

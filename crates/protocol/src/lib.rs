@@ -63,6 +63,9 @@ pub const ENVIRONMENT_FIRST: &str = "HEADSTART_FIRST";
 /// Environment: the directory that each process records its requests in; absolute. Without a runtime
 /// directory beside it requests are recorded alone.
 pub const ENVIRONMENT_TRACE: &str = "HEADSTART_TRACE";
+/// Environment: how a process on another node than the run's starts an agent there. The program, and behind the last
+/// space the word that `headstart launch` takes, whose second field, between commas, is the boot of the run's node.
+pub const ENVIRONMENT_LAUNCH: &str = "HEADSTART_LAUNCH";
 /// Environment: where launchers tell a process its rank: Open MPI, Hydra, PMIx, Slurm.
 pub const ENVIRONMENT_RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 

@@ -142,21 +142,19 @@ fn create() -> Result<i32, Errno> {
     let page = unsafe { std::slice::from_raw_parts_mut(memory, HEADER_BYTES) };
     let (rank, root) = (settings().rank, settings().slow.as_slice());
     let (process, has_flash) = (process::number(), !settings().runtime.is_empty());
-    let header = Header { process, rank, monotonic_ns, unix_ns, boot_id: boot_id(), has_flash, host, root };
+    let header = Header {
+        process,
+        rank,
+        monotonic_ns,
+        unix_ns,
+        boot_id: kernel::boot_id().unwrap_or_default(),
+        has_flash,
+        host,
+        root,
+    };
     header.encode(page);
     HEADER.store(memory, Ordering::Release);
     Ok(fd)
-}
-
-/// The kernel's boot id, or zeroes.
-fn boot_id() -> [u8; 16] {
-    let mut text = [0u8; 64];
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    let Ok(fd) = kernel::openat(libc::AT_FDCWD, c"/proc/sys/kernel/random/boot_id", flags, 0) else { return [0; 16] };
-    let length = kernel::read(fd, &mut text).unwrap_or(0);
-    let _ = kernel::close(fd);
-    let mut digits = text[..length].iter().filter_map(|byte| (*byte as char).to_digit(16));
-    std::array::from_fn(|_| (digits.next().unwrap_or(0) << 4 | digits.next().unwrap_or(0)) as u8)
 }
 
 /// Makes the file long enough, with space behind every byte of it.

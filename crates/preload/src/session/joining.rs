@@ -11,7 +11,7 @@ use libc::c_int;
 use super::complaints::complain;
 use super::site::{SITE, Site};
 use super::wire::{Lost, RETRY_MS, connected, exchange, exchange_for_descriptor, own_socket, refused};
-use super::{door, mapping};
+use super::{door, elsewhere, mapping};
 use crate::files::descriptors::own;
 use crate::kernel::{self, Errno};
 use crate::location;
@@ -28,6 +28,7 @@ pub(crate) fn patiently<R>(
     mut attempt: impl FnMut() -> Result<R, Lost>,
 ) -> Result<R, Errno> {
     let start = kernel::monotonic_ms();
+    let mut may_start = true;
     loop {
         let limit_ms = match attempt() {
             Ok(result) => {
@@ -38,18 +39,34 @@ pub(crate) fn patiently<R>(
             Err(Lost::Agent) => patience_ms,
             Err(Lost::Socket) => without_socket_ms,
         };
-        if location::is_nobodys() && mapping::shared().is_none() {
+        if elsewhere::is_elsewhere() {
+            // Other nodes of the run may have newer bytes, whatever of their claims is to be seen here already.
+            may_start &= !GIVEN_UP.load(Ordering::Relaxed);
+            if std::mem::take(&mut may_start) && elsewhere::start_agent() {
+                continue;
+            }
+        } else if location::is_nobodys() && mapping::shared().is_none() {
             return Err(libc::ENOTCONN);
         }
         if GIVEN_UP.load(Ordering::Relaxed) || kernel::monotonic_ms() - start >= limit_ms {
             GIVEN_UP.store(true, Ordering::Relaxed);
-            complain(format_args!(
-                "the agent of {} does not answer; managed files cannot be used without it. See `headstart status`",
-                settings().slow.escape_ascii()
-            ));
+            complain_of_silence();
             return Err(libc::EIO);
         }
         kernel::sleep_ms(RETRY_MS);
+    }
+}
+
+fn complain_of_silence() {
+    let slow = settings().slow.escape_ascii();
+    if elsewhere::is_elsewhere() {
+        complain(format_args!(
+            "no agent serves {slow} on this node, where the run did not begin; managed files cannot be used here"
+        ));
+    } else {
+        complain(format_args!(
+            "the agent of {slow} does not answer; managed files cannot be used without it. See `headstart status`"
+        ));
     }
 }
 

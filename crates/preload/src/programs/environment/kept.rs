@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use headstart_program::image::Stranger;
 use headstart_program::preloading::{self, is_nameable};
 use headstart_protocol::{
-    ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS, ENVIRONMENT_TRACE,
+    ENVIRONMENT_LAUNCH, ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS,
+    ENVIRONMENT_TRACE,
 };
 
 use super::strings::{assigned, current, each, value};
@@ -20,8 +21,14 @@ const LIBRARY_FILE: &[u8] = b"libheadstart.so";
 const TEXTS_BYTES: usize = 4096;
 
 /// The variables, by their place in [`Kept::variables`].
-pub(crate) const VARIABLES: [&str; 5] =
-    [ENVIRONMENT_SLOW, ENVIRONMENT_RUNTIME, ENVIRONMENT_POLICY, ENVIRONMENT_STRANGERS, ENVIRONMENT_TRACE];
+pub(crate) const VARIABLES: [&str; 6] = [
+    ENVIRONMENT_SLOW,
+    ENVIRONMENT_RUNTIME,
+    ENVIRONMENT_POLICY,
+    ENVIRONMENT_STRANGERS,
+    ENVIRONMENT_TRACE,
+    ENVIRONMENT_LAUNCH,
+];
 pub(crate) const SLOW: usize = 0;
 pub(crate) const RUNTIME: usize = 1;
 
