@@ -17,7 +17,7 @@
 //! | starting one, and asking it | [`client::Client`]; commands and answers in [`status`], figures in [`metrics`] |
 //! | the site file, plans, patterns | [`site::Site`], [`plan`], [`selection`], read with a bound by [`text_file`] |
 //! | a directory without its agent | [`inspection::inspect`], [`claim`]; [`verification`] compares flash with disk |
-//! | where agents run, and whether they live | [`runtime_directory`], [`process`] |
+//! | where agents run, and whether they live | [`runtime_directory`], [`process`], [`node`] |
 //! | texts that are checked when they are read | [`dirty_list`], [`discarded`], [`origin`], [`claim::Owner`] |
 //!
 //! Every fallible call returns [`Error`], which says what was tried, on what, and what to do.
@@ -44,7 +44,7 @@ mod jobs;
 mod mailbox;
 mod marker;
 pub mod metrics;
-mod node;
+pub mod node;
 mod options;
 pub mod origin;
 mod owner;

@@ -5,11 +5,11 @@
 //! alone counts.
 
 /// Environment: the node's name.
-pub(crate) const ENVIRONMENT_NODE: &str = "HEADSTART_NODE";
+pub const ENVIRONMENT_NODE: &str = "HEADSTART_NODE";
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
+pub struct Node {
     /// Its name.
     pub name: String,
     /// Its machine id, if that counts.
@@ -25,7 +25,7 @@ impl Node {
 }
 
 /// The node this process runs on.
-pub(crate) fn this() -> Node {
+pub fn this() -> Node {
     if let Some(name) = std::env::var(ENVIRONMENT_NODE).ok().filter(|name| !name.is_empty()) {
         return Node { name, machine_id: None };
     }

@@ -14,6 +14,7 @@ mod discard;
 mod durable;
 mod following;
 mod interrupts;
+mod launch;
 mod looks;
 mod moved;
 mod place;
@@ -86,6 +87,9 @@ enum Command {
     /// The server side: volumes, each a disk with a slice of flash
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
+    /// Take part, as another node, in a run that began elsewhere (started by launchers in a `run`)
+    #[command(hide = true)]
+    Launch(launch::Launch),
     /// Serve as the agent, in the foreground (started by `run`)
     #[command(hide = true)]
     Agent(agent::AgentArguments),
@@ -112,6 +116,9 @@ impl Command {
 
 fn main() -> ExitCode {
     abort_on_panic();
+    if launch::remote_shell::is_called() {
+        return end(launch::remote_shell::NAME, launch::remote_shell::execute(), |_| EXIT_FAILED);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -139,6 +146,7 @@ fn main() -> ExitCode {
         Command::Site(command) => command.execute(site),
         Command::Volume(command) => command.execute(),
         Command::Agent(arguments) => arguments.execute(site),
+        Command::Launch(arguments) => arguments.execute(),
         Command::Sim(arguments) => arguments.refuse("sim"),
         Command::Paper(arguments) => arguments.refuse("paper"),
         Command::Testbed(arguments) => arguments.refuse("testbed"),

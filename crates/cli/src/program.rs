@@ -108,7 +108,7 @@ pub fn nameable(library: PathBuf, runtime: Option<&Path>) -> Result<PathBuf> {
     let places = runtime.into_iter().chain([shared.as_path()]).filter(|place| is_nameable(place));
     let mut problem = None;
     for place in places {
-        match link_in(place, &library) {
+        match link_in(place, "libheadstart.so", &library) {
             Ok(link) => return Ok(link),
             Err(error) => problem = Some(error),
         }
@@ -121,13 +121,14 @@ pub fn nameable(library: PathBuf, runtime: Option<&Path>) -> Result<PathBuf> {
     )
 }
 
-fn link_in(place: &Path, library: &Path) -> Result<PathBuf> {
+/// A link of this name in a directory that nobody else can write; one to somewhere else is replaced.
+pub fn link_in(place: &Path, name: &str, target: &Path) -> Result<PathBuf> {
     runtime_directory::create(place)?;
-    let (link, fresh) = (place.join("libheadstart.so"), place.join(format!("libheadstart.so.{}", std::process::id())));
-    if std::fs::read_link(&link).is_ok_and(|target| target == library) {
+    let (link, fresh) = (place.join(name), place.join(format!("{name}.{}", std::process::id())));
+    if std::fs::read_link(&link).is_ok_and(|found| found == target) {
         return Ok(link);
     }
-    let made = symlink(library, &fresh).and_then(|()| std::fs::rename(&fresh, &link));
+    let made = symlink(target, &fresh).and_then(|()| std::fs::rename(&fresh, &link));
     made.with_context(|| format!("cannot make the link {}", link.display()))?;
     Ok(link)
 }

@@ -101,17 +101,18 @@ fn default_output() -> PathBuf {
 pub fn alone(program: &Program, library: &Path, slow: &Path, output: &Path) -> Result<Command> {
     let library = nameable(library.to_path_buf(), None)?;
     let mut command = program.preloaded(&library, &Looks::of(&program.0[0]));
-    record_in(&mut command, output)?;
+    record_in(&mut command, output, false)?;
     command.env(ENVIRONMENT_SLOW, slow).env_remove(ENVIRONMENT_RUNTIME);
     Ok(command)
 }
 
-/// Makes a program record its requests in a directory, which is made if need be.
-pub fn record_in(command: &mut Command, directory: &Path) -> Result<()> {
+/// Makes a program record its requests in a directory, which is made if need be. Only the node where the run began
+/// insists that no trace is there: others add theirs.
+pub fn record_in(command: &mut Command, directory: &Path, is_begun: bool) -> Result<()> {
     let shown = directory.display();
     fs::create_dir_all(directory).with_context(|| format!("cannot create the directory {shown} for the trace"))?;
     let directory = directory.canonicalize().with_context(|| format!("cannot use {shown} for the trace"))?;
-    if trace::is_recorded(&directory) {
+    if !is_begun && trace::is_recorded(&directory) {
         bail!("the directory {shown} holds a trace already; name another one, or remove it");
     }
     command.env(ENVIRONMENT_TRACE, directory);

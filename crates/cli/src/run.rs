@@ -25,6 +25,7 @@ use crate::agent::parse_capacity;
 use crate::arrival::{Arrival, Outcome};
 use crate::durable::make_durable;
 use crate::interrupts::Interrupts;
+use crate::launch;
 use crate::looks::Looks;
 use crate::place::follow_for_run;
 use crate::program::{Program, check_library, exit_code, exit_number, library, nameable};
@@ -87,9 +88,33 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
+    /// The node where the run began that this one is part of
+    #[arg(long, value_name = "NODE", hide = true)]
+    joins: Option<String>,
+
+    /// Run no program; only see to it that an agent serves
+    #[arg(long, requires = "joins", hide = true)]
+    agent_alone: bool,
+
     /// The program and its arguments, for example: -- mpirun -n 16 ./app
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(last = true, required_unless_present = "agent_alone", value_name = "PROGRAM")]
     program: Vec<OsString>,
+}
+
+/// What a run goes by once an agent serves.
+struct Served {
+    site: Site,
+    library: PathBuf,
+    agent: Start,
+    service: Service,
+}
+
+/// How a run begins.
+enum Begun {
+    /// An agent serves.
+    Served(Box<Served>),
+    /// The program ran without flash, to this end.
+    WithoutFlash(ExitCode),
 }
 
 /// What `--report` says.
@@ -109,9 +134,22 @@ struct Report {
 
 impl Run {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
-        if std::env::var_os(ENVIRONMENT_SWITCH).is_some_and(|value| value == "off") {
+        if self.joins.is_none() && std::env::var_os(ENVIRONMENT_SWITCH).is_some_and(|value| value == "off") {
             return Ok(exit_code(self.program().wait(self.program().command(), &Interrupts::listen()?)?));
         }
+        let begun = match &self.joins {
+            None => self.begin(site),
+            Some(node) => self.begin(site).with_context(|| launch::cannot_take_part(node)),
+        };
+        match begun? {
+            Begun::WithoutFlash(code) => Ok(code),
+            Begun::Served(_) if self.agent_alone => Ok(ExitCode::SUCCESS),
+            Begun::Served(served) => self.carry_out(&served),
+        }
+    }
+
+    /// Sees to it that an agent serves, and knows what this run wants.
+    fn begin(&self, site: Option<&Path>) -> Result<Begun> {
         parse_capacity(self.capacity.as_deref())?;
         self.check_plan()?;
         self.report.as_deref().map_or(Ok(()), refuse_unwritable)?;
@@ -140,6 +178,12 @@ impl Run {
         }
         service.ask(&agent.selection())?;
         self.know_regions(&service, &site)?;
+        Ok(Begun::Served(Box::new(Served { site, library, agent, service })))
+    }
+
+    /// Runs the program, and brings what it wrote to its end.
+    fn carry_out(&self, served: &Served) -> Result<ExitCode> {
+        let Served { site, agent, service, .. } = served;
         let before = service.ask(&Ask::Status)?;
         let interrupts = Interrupts::listen()?;
         unseen::forget_marks(&service.runtime());
@@ -151,17 +195,17 @@ impl Run {
         }
         let start = Instant::now();
         let supervision = Supervision::begin(agent.clone(), before.pid)?;
-        let status = self.watched(&site, &service, &library, &interrupts)?;
+        let status = self.watched(served, &interrupts)?;
         let program_time = start.elapsed();
         drop(supervision);
         // From here on the program's status is what counts.
-        let is_done = match self.finish(&agent, &interrupts) {
+        let is_done = match self.finish(agent, &interrupts) {
             Ok(drained) => {
                 let drain_time = start.elapsed() - program_time;
                 self.write_report(&report(status, program_time, drain_time, &before, &drained.status));
                 drained.is_whole || self.keep_dirty
             }
-            Err(error) => say_unfinished(&site, &error),
+            Err(error) => say_unfinished(site, &error),
         };
         Ok(if is_done || !status.success() { exit_code(status) } else { ExitCode::from(EXIT_DIRTY) })
     }
@@ -219,9 +263,10 @@ impl Run {
         Ok(())
     }
 
-    /// The agent cannot serve: the program runs on the slow directory alone, unless flash may hold newer bytes.
-    fn without_flash(&self, slow: &Path, fast: &Path, error: headstart_agent::Error) -> Result<ExitCode> {
-        if error.means_in_use() {
+    /// The agent cannot serve: the program runs on the slow directory alone, unless flash may hold newer bytes, or
+    /// other nodes of the run have some.
+    fn without_flash(&self, slow: &Path, fast: &Path, error: headstart_agent::Error) -> Result<Begun> {
+        if error.means_in_use() || self.joins.is_some() {
             return Err(error.into());
         }
         claim::refuse_if_owed(slow, fast).with_context(|| reason(&error))?;
@@ -234,15 +279,16 @@ impl Run {
             None => self.program().command(),
             Some(output) => alone(&self.program(), &library()?, slow, output)?,
         };
-        Ok(exit_code(self.program().wait(command, &Interrupts::listen()?)?))
+        Ok(Begun::WithoutFlash(exit_code(self.program().wait(command, &Interrupts::listen()?)?)))
     }
 
     /// Runs the program to its end. One that the library cannot be in is kept apart from flash; of any other
     /// it is seen that the library comes up in it.
-    fn watched(&self, site: &Site, service: &Service, library: &Path, interrupts: &Interrupts) -> Result<ExitStatus> {
+    fn watched(&self, served: &Served, interrupts: &Interrupts) -> Result<ExitStatus> {
+        let Served { site, library, service, .. } = served;
         let looks = Looks::of(&self.program[0]);
         let strangers = site.strangers().map_err(anyhow::Error::msg)?;
-        let mut command = self.preloaded(site, service, library, &looks)?;
+        let mut command = self.preloaded(served, &looks)?;
         if let Some((path, why)) = &looks.stranger {
             let kept = Kept::admit(service, strangers, path, *why)?;
             kept.iter().for_each(|kept| kept.hand_down(&mut command));
@@ -273,17 +319,47 @@ impl Run {
         Program(&self.program)
     }
 
-    fn preloaded(&self, site: &Site, service: &Service, library: &Path, looks: &Looks) -> Result<Command> {
-        let library = nameable(library.to_path_buf(), Some(&service.runtime()))?;
+    fn preloaded(&self, served: &Served, looks: &Looks) -> Result<Command> {
+        let Served { site, library, agent, service } = served;
+        let library = nameable(library.clone(), Some(&service.runtime()))?;
         let mut command = self.program().preloaded(&library, looks);
         command.env(ENVIRONMENT_STRANGERS, site.strangers().map_err(anyhow::Error::msg)?.name());
         command.env(ENVIRONMENT_RUNTIME, service.runtime());
         command.env(ENVIRONMENT_SLOW, &site.slow);
         command.env(ENVIRONMENT_POLICY, self.policy.name());
         if let Some(directory) = &self.trace {
-            record_in(&mut command, directory)?;
+            record_in(&mut command, directory, self.joins.is_some())?;
         }
+        if self.joins.is_some() {
+            // It said that this process was to have nothing of the library.
+            command.env_remove(ENVIRONMENT_SWITCH);
+        }
+        let elsewhere = self.elsewhere(&agent.site_path)?;
+        launch::prepare(&mut command, elsewhere, self.joins.as_deref(), &service.runtime())?;
         Ok(command)
+    }
+
+    /// The options of this run for another node.
+    fn elsewhere(&self, site_path: &Path) -> Result<Vec<OsString>> {
+        let absolute =
+            |path: &Path| std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()));
+        let mut arguments: Vec<OsString> = vec!["--site".into(), absolute(site_path)?.into(), "run".into()];
+        arguments.push(format!("--policy={}", self.policy).into());
+        for (option, path) in [("--plan", &self.plan), ("--trace", &self.trace)] {
+            if let Some(path) = path {
+                arguments.extend([option.into(), absolute(path)?.into()]);
+            }
+        }
+        let named = |option: &'static str, values: &[String]| {
+            values.iter().map(|value| format!("{option}={value}").into()).collect::<Vec<OsString>>()
+        };
+        arguments.extend(named("--capacity", self.capacity.as_slice()));
+        arguments.extend(named("--include", &self.include));
+        arguments.extend(named("--exclude", &self.exclude));
+        if self.keep_dirty {
+            arguments.push("--keep-dirty".into());
+        }
+        Ok(arguments)
     }
 
     /// After the program: writes everything back, unless dirty bytes are to be kept.

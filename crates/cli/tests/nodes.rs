@@ -1,22 +1,20 @@
 //! Clusters of nodes on one machine (`lab/nodes`): that they are what tests take them for, that real launchers
 //! of MPI run programs across them, and what Headstart says there: a managed directory has one node.
 
+#[path = "support/launchers.rs"]
+mod launchers;
 #[path = "support/nodes.rs"]
 mod nodes;
 #[path = "support/site.rs"]
 mod site;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use nodes::Nodes;
-use site::{HEADSTART, TestSite, said, text, wait_for};
-
-/// A program that `make build` makes.
-fn built(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().unwrap().join("../../build").join(name)
-}
+use launchers::{Launcher, MPICH, OPEN_MPI, built};
+use nodes::{Nodes, managed, write_word};
+use site::{said, text, wait_for};
 
 #[test]
 fn nodes_have_names_boots_processes_and_memory_of_their_own_and_share_a_directory() {
@@ -144,51 +142,6 @@ fn a_stopped_node_does_nothing_until_it_goes_on() {
     nodes.sh("2", "true");
 }
 
-/// A launcher of MPI, and the workload program for it.
-struct Launcher {
-    launch: &'static [&'static str],
-    program: &'static str,
-    /// How it is told of two nodes, with `1` and `2` for their names.
-    hosts: fn(&str, &str) -> Vec<String>,
-}
-
-/// Its OMPIO writes wrong bytes of its own when it sieves data.
-const OPEN_MPI: Launcher = Launcher {
-    launch: &["mpirun.openmpi", "--oversubscribe", "--mca", "fbtl_posix_write_datasieving", "0"],
-    program: "patterns",
-    hosts: |one, two| vec!["-H".into(), format!("{one}:2,{two}:2")],
-};
-
-/// Of PyPI, as Debian's ends only now and then across nodes. Its ranks spin while they wait: one on each node.
-const MPICH: Launcher = Launcher {
-    launch: &["mpirun"],
-    program: "patterns.mpich",
-    hosts: |one, two| ["-hosts", &format!("{one},{two}"), "-ppn", "1", "-n", "2"].map(String::from).to_vec(),
-};
-
-impl Launcher {
-    /// Whether it is there; says so if not.
-    fn is_there(&self) -> bool {
-        let launcher = self.path();
-        let there = built(self.program).exists() && Command::new(&launcher).arg("--version").output().is_ok();
-        if !there {
-            println!("SKIPPED: {} and build/{} are needed; make setup build", launcher.display(), self.program);
-        }
-        there
-    }
-
-    fn path(&self) -> PathBuf {
-        if self.program == MPICH.program { built("python/bin/mpirun") } else { self.launch[0].into() }
-    }
-
-    /// Started in node 1: ranks on these two nodes.
-    fn ranks(&self, nodes: &Nodes, hosts: [&str; 2], words: &[&str]) -> Command {
-        let mut command = nodes.on("1", &["timeout", "300"]);
-        command.arg(self.path()).args(&self.launch[1..]).args((self.hosts)(hosts[0], hosts[1])).args(words);
-        command
-    }
-}
-
 /// Every byte is read back, by other nodes' ranks too, and verified.
 fn patterns_across_two_nodes(nodes: &Nodes, launcher: &Launcher) {
     let succeeded = |mut command: Command| {
@@ -294,25 +247,6 @@ fn etcd_on_three_nodes_goes_on_when_it_loses_one() {
     });
 }
 
-/// Headstart on the nodes' shared directories, with everything wanted on flash.
-fn managed(nodes: &Nodes) -> impl Fn(&str, &[&str]) -> Command + '_ {
-    let site = TestSite::on(nodes.shared.join("slow"), nodes.shared.join("fast"), "16MiB");
-    fs::copy(&site.file, nodes.shared.join("site.toml")).unwrap();
-    move |node, words| {
-        let mut command = nodes.on(node, &[HEADSTART]);
-        command.args(words).env("HEADSTART_SITE", nodes.shared.join("site.toml"));
-        for variable in ["LD_PRELOAD", "HEADSTART_RUNTIME_BASE", "HEADSTART_LIBRARY"] {
-            command.env_remove(variable);
-        }
-        command
-    }
-}
-
-/// Puts the word at the start of a file that is there, as a program would that keeps it open.
-fn write_word(word: &str, file: &Path) -> String {
-    format!("printf {word} | dd of={} conv=notrunc status=none", file.display())
-}
-
 #[test]
 fn a_second_node_is_refused_clearly_as_long_as_a_directory_has_one_node() {
     let Some(nodes) = Nodes::up(2, &[]) else { return };
@@ -359,47 +293,5 @@ fn a_node_whose_owner_lost_its_power_is_refused_until_that_is_back() {
     let output = headstart("1", &["drain"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(fs::read_to_string(&file).unwrap(), "new");
-    assert!(headstart("1", &["stop"]).status().unwrap().success());
-}
-
-/// What programs of a run meet on another node. Where a launcher leaves the environment behind, nothing of Headstart is
-/// there, and they see what the disks have, as any program outside of a run.
-#[test]
-fn ranks_of_a_run_on_another_node_fail_or_are_outside_of_the_run_as_their_launcher_has_it() {
-    if !OPEN_MPI.is_there() || !MPICH.is_there() {
-        return;
-    }
-    let Some(nodes) = Nodes::up(2, &[]) else { return };
-    let headstart = managed(&nodes);
-    let (file, site) = (nodes.shared.join("slow/file"), nodes.shared.join("site.toml"));
-    fs::write(&file, "old").unwrap();
-    let run = |launcher: &Launcher, words: &[&str]| {
-        let mut command = headstart("1", &["run", "--keep-dirty", "--", "timeout", "300"]);
-        command.arg(launcher.path()).args(&launcher.launch[1..]).args((launcher.hosts)("node1", "node2")).args(words);
-        command.output().unwrap()
-    };
-    let script = format!(
-        "test $(hostname) != node1 || {{ {}; : >{flag}; }}; until test -e {flag}; do sleep 0.05; done; cat {}",
-        write_word("new", &file),
-        file.display(),
-        flag = nodes.shared.join("written").display()
-    );
-    let output = run(&MPICH, &["sh", "-c", &script]);
-    assert!(!output.status.success(), "{}", said(&output));
-    for words in ["does not answer", "Input/output error"] {
-        assert!(said(&output).contains(words), "no '{words}' in {}", said(&output));
-    }
-    assert!(!said(&output).contains("old"), "{}", said(&output));
-    let output = run(&OPEN_MPI, &["sh", "-c", &format!("echo $(hostname): $(cat {})", file.display())]);
-    for words in ["node1: new", "node2: old"] {
-        assert!(said(&output).contains(words), "no '{words}' in {}", said(&output));
-    }
-    // A run of its own on each node: the second one is refused, and with it the job.
-    let variable = format!("HEADSTART_SITE={}", site.display());
-    let words = ["env", &variable, HEADSTART, "run", "--keep-dirty", "--", "cat", text(&file)];
-    let output = OPEN_MPI.ranks(&nodes, ["node1", "node2"], &words).output().unwrap();
-    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
-    assert!(said(&output).contains("on node node1") && !said(&output).contains("old"), "{}", said(&output));
-    assert!(headstart("1", &["drain"]).status().unwrap().success());
     assert!(headstart("1", &["stop"]).status().unwrap().success());
 }

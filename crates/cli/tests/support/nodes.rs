@@ -1,11 +1,14 @@
 //! Clusters of nodes on one machine (`lab/nodes`) that go down with the test.
 
+#![allow(dead_code)]
+
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::site::said;
+use crate::site::{HEADSTART, TestSite, said};
 
 /// Nodes are named `node1` and so on, and so are they in commands: `1`.
 pub struct Nodes {
@@ -77,4 +80,28 @@ impl Drop for Nodes {
         // It says what went wrong itself.
         let _ = self.command(&["down"]).status();
     }
+}
+
+/// Headstart on the nodes' shared directories, with everything wanted on flash.
+pub fn managed(nodes: &Nodes) -> impl Fn(&str, &[&str]) -> Command {
+    managed_in(nodes, nodes.shared.join("slow"), nodes.shared.join("fast"))
+}
+
+/// The same on two other directories.
+pub fn managed_in(nodes: &Nodes, slow: PathBuf, fast: PathBuf) -> impl Fn(&str, &[&str]) -> Command {
+    let site = TestSite::on(slow, fast, "16MiB");
+    fs::copy(&site.file, nodes.shared.join("site.toml")).unwrap();
+    move |node, words| {
+        let mut command = nodes.on(node, &[HEADSTART]);
+        command.args(words).env("HEADSTART_SITE", nodes.shared.join("site.toml"));
+        for variable in ["LD_PRELOAD", "HEADSTART_RUNTIME_BASE", "HEADSTART_LIBRARY"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+}
+
+/// Puts the word at the start of a file that is there, as a program would that keeps it open.
+pub fn write_word(word: &str, file: &Path) -> String {
+    format!("printf {word} | dd of={} conv=notrunc status=none", file.display())
 }
