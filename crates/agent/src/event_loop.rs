@@ -20,6 +20,7 @@ mod placement;
 mod poller;
 mod regions_of_names;
 mod rest;
+mod runs_of_jobs;
 mod served_site;
 mod strangers;
 mod times;

@@ -58,6 +58,10 @@ pub enum Command {
     /// Regions that programs read again and again are moved to flash, while the connection lasts, unless a
     /// plan's are known.
     Follow,
+    /// This run is a rank of a parallel program, while the connection lasts.
+    Join(Part),
+    /// Its program has ended: answered with how many other ranks there are, which have to drain what it wrote as well.
+    Leave(Part),
     /// A program that the library is not in is about to start: answered once nothing is on flash and nothing
     /// comes there until it, and whatever holds the fifo [`headstart_protocol::STRANGERS_FILE`], has ended.
     /// An error says what could not go back.
@@ -79,6 +83,17 @@ pub enum Command {
     },
     /// End, if no process takes part.
     Stop,
+}
+
+/// A run that is a rank of a parallel program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The program's job, as its launcher tells it: the same in all ranks of this node, and in no others.
+    pub job: String,
+    /// The rank.
+    pub rank: u32,
+    /// The process of `headstart run`.
+    pub run: u32,
 }
 
 /// Regions of a file; they count when the last of them is there.
@@ -151,6 +166,9 @@ pub struct Status {
     pub files: Vec<FileStatus>,
     /// Processes in the middle of a write to a slow file, which keeps bytes of it on flash from being written back.
     pub held_up: Vec<HeldUpFile>,
+    /// Runs that are other ranks of a program; only in the answer to [`Command::Leave`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub other_ranks: u64,
     /// Number of files known.
     pub files_known: u64,
     /// Number of files with dirty bytes.
@@ -165,6 +183,10 @@ pub struct Status {
     pub requests: RequestCounters,
     /// Bytes of the journal.
     pub journal_bytes: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Regions that belong on flash.

@@ -6,6 +6,7 @@
 //! the library all the same: on another node than the run's it gives this command without a daemon, once it needs an
 //! agent and finds none, and then the command only sees to it that one serves.
 
+pub mod job;
 mod launchers;
 pub mod remote_shell;
 mod word;

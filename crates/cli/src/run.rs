@@ -168,7 +168,8 @@ impl Run {
         let (include, exclude) = (choose(&self.include, &site.include), choose(&self.exclude, &site.exclude));
         let overrides = Overrides { capacity: self.capacity.clone(), include, exclude };
         let follow = self.policy == Chain::Auto && self.plan.is_none();
-        let agent = Start { site: site.clone(), site_path, overrides, follow, plan: self.plan.clone(), runs: true };
+        let (plan, part) = (self.plan.clone(), launch::job::part().filter(|_| !self.agent_alone));
+        let agent = Start { site: site.clone(), site_path, overrides, follow, plan, runs: true, part };
         let service = match Service::connect(agent.clone()) {
             Ok(service) => service,
             Err(error) => return self.without_flash(&site.slow, &site.fast, error),
@@ -177,6 +178,9 @@ impl Run {
             self.configure(&service, &site, capacity)?;
         }
         service.ask(&agent.selection())?;
+        if let Some(part) = &agent.part {
+            service.ask(&Ask::Join(part.clone()))?;
+        }
         self.know_regions(&service, &site)?;
         Ok(Begun::Served(Box::new(Served { site, library, agent, service })))
     }
@@ -371,6 +375,13 @@ impl Run {
             // Kept dirty bytes must survive power loss once `run` has ended.
             let status = make_durable(&service, interrupts)?;
             return Ok(Drained { is_whole: status.dirty_bytes == 0, status });
+        }
+        if let Some(part) = &agent.part {
+            let status = service.ask(&Ask::Leave(part.clone()))?;
+            if status.other_ranks > 0 {
+                // The last of them drains what this one wrote as well.
+                return Ok(Drained { is_whole: true, status });
+            }
         }
         drain_all(&service, interrupts, false)
     }

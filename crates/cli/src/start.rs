@@ -6,7 +6,7 @@ use std::time::Duration;
 use headstart_agent::client::{Client, Overrides};
 use headstart_agent::plan;
 use headstart_agent::site::Site;
-use headstart_agent::status::Command as Ask;
+use headstart_agent::status::{Command as Ask, Part};
 use headstart_agent::{Error, claim, runtime_directory};
 use headstart_protocol::SOCKET_FILE;
 
@@ -31,13 +31,15 @@ pub struct Start {
     pub plan: Option<PathBuf>,
     /// It is for a run, whose patterns hold, and not for a command, which has none.
     pub runs: bool,
+    /// The run is a rank of a parallel program.
+    pub part: Option<Part>,
 }
 
 impl Start {
     /// For a command, which leaves the agent as it is.
     pub fn for_command(site: &Site, site_path: &Path) -> Start {
         let (site, site_path, overrides) = (site.clone(), site_path.to_path_buf(), Overrides::default());
-        Start { site, site_path, overrides, follow: false, plan: None, runs: false }
+        Start { site, site_path, overrides, follow: false, plan: None, runs: false, part: None }
     }
 
     /// Connects to the site's agent, or starts one.
@@ -56,6 +58,9 @@ impl Start {
         if self.runs {
             // Somebody else may have started it.
             client.ask(&self.selection())?;
+        }
+        if let Some(part) = &self.part {
+            client.ask(&Ask::Join(part.clone()))?;
         }
         if let Some(plan) = &self.plan {
             remind_of_plan(&client, &self.site, plan);

@@ -14,11 +14,11 @@ mod site;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use launchers::{Launcher, MPICH, OPEN_MPI};
 use nodes::{Nodes, managed, managed_in, write_word};
-use site::{HEADSTART, said, text, wait_for};
+use site::{HEADSTART, TestSite, said, text, wait_for};
 
 /// In each node's own memory.
 const SLOW: &str = "/var/tmp/slow";
@@ -235,9 +235,12 @@ fn ranks_of_a_launcher_that_hands_its_environment_on_start_an_agent_where_there_
     assert!(output.status.success() && said(&output) == "NEW", "{}", said(&output));
     // What started the agent is no child of the program's that it could come upon.
     assert!(headstart("2", &["stop", "--keep-dirty"]).status().unwrap().success());
-    let program = format!("import os; print(open('{SLOW}/file').read()); os.wait()");
+    let program = format!(
+        "import os, signal\nsignal.signal(signal.SIGCHLD, lambda *_: print('a signal came'))\n\
+         print(open('{SLOW}/file').read())\nos.wait()"
+    );
     let output = headstart("1", &["run", "--", text(&srun), "node2", "python3", "-c", &program]).output().unwrap();
-    assert!(said(&output).contains("ChildProcessError"), "{}", said(&output));
+    assert!(said(&output).contains("ChildProcessError") && !said(&output).contains("a signal"), "{}", said(&output));
     // No run of its own is there to drain.
     assert!(headstart("2", &["drain"]).status().unwrap().success());
     assert_eq!(nodes.sh("2", &format!("cat {SLOW}/file")), "NEW");
@@ -285,4 +288,47 @@ fn ranks_of_a_launcher_that_hands_its_environment_on_fail_where_their_node_canno
     assert!(headstart("1", &["drain"]).status().unwrap().success());
     assert!(headstart("1", &["stop"]).status().unwrap().success());
     assert_eq!(fs::read_to_string(&file).unwrap(), "NEWER");
+}
+
+/// Two ranks on one node, each with a run of its own. The first ends while the second one's program lives, which looks
+/// what the disk has then; and what a run leaves behind that is no rank.
+fn the_last_drains(site: &TestSite, by: &str, launched: impl FnOnce(&str) -> Output) {
+    let (file, began, ended) = (site.slow.join(by), site.path("began"), site.path("ended"));
+    fs::write(&file, "OLD").unwrap();
+    let wait = |flag: &Path| format!("until test -e {}; do sleep 0.05; done", flag.display());
+    let first = format!("{}; {}", wait(&began), write_word("NEW", &file));
+    let second = format!(": >{}; {}; HEADSTART=off cat {}", began.display(), wait(&ended), file.display());
+    let rank = "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$SLURM_PROCID}}";
+    let script = format!(
+        "if test {rank} = 0; then {HEADSTART} run -- sh -c '{first}' && : >{0}; else {HEADSTART} run -- sh -c '{second}'; fi",
+        ended.display()
+    );
+    let output = launched(&script);
+    assert!(output.status.success() && said(&output) == "OLD", "{by}: {}", said(&output));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "NEW", "{by}: the last one drained for both");
+    [began, ended].iter().for_each(|flag| fs::remove_file(flag).unwrap());
+}
+
+#[test]
+fn the_last_rank_of_a_job_drains_for_all_of_its_node() {
+    let site = TestSite::with_capacity("16MiB");
+    // As Slurm starts them.
+    the_last_drains(&site, "srun", |script| {
+        let task = |rank: &str| {
+            let mut command = site.command("sh");
+            command.args(["-c", script]).envs([("SLURM_JOB_ID", "7"), ("SLURM_STEP_ID", "0"), ("SLURM_PROCID", rank)]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let tasks = [task("0"), task("1")];
+        let [first, second] = tasks.map(|task| task.wait_with_output().unwrap());
+        assert!(first.status.success(), "{}", said(&first));
+        second
+    });
+    for launcher in [&OPEN_MPI, &MPICH].into_iter().filter(|launcher| launcher.is_there()) {
+        the_last_drains(&site, launcher.program, |script| {
+            let mut command = site.command("timeout");
+            command.arg("300").arg(launcher.path()).args(&launcher.launch[1..]).args(["-n", "2", "sh", "-c", script]);
+            command.output().unwrap()
+        });
+    }
 }

@@ -1,7 +1,9 @@
 //! Commands that are answered later, and what was asked to go on until it is done: a drain of all, or flash
-//! becoming less.
+//! becoming less; and the runs that leave their drain to others.
 
 use std::collections::BTreeMap;
+
+use super::runs_of_jobs::RunsOfJobs;
 
 /// A command that waits for barriers.
 struct Sync {
@@ -17,6 +19,8 @@ pub(super) struct AwaitedCommands {
     drains: BTreeMap<u64, (u64, String)>,
     last: u64,
     syncs: Vec<Sync>,
+    /// Runs that are ranks of one program.
+    pub(super) runs: RunsOfJobs,
     /// Everything is being written back.
     pub(super) is_draining: bool,
     /// The capacity was changed, and flash may hold more.
@@ -58,6 +62,7 @@ impl AwaitedCommands {
     pub(super) fn forget(&mut self, connection: u64) {
         self.drains.retain(|_, (waiting, _)| *waiting != connection);
         self.syncs.retain(|sync| sync.connection != connection);
+        self.runs.forget(connection);
     }
 }
 

@@ -9,7 +9,7 @@ use headstart_protocol::message::{Envelope, Reply, Request};
 use crate::error::Error;
 use crate::identity::birth_ns;
 use crate::runtime_directory;
-use crate::status::{self, Command};
+use crate::status::{self, Command, Status};
 use crate::store::as_path;
 
 use super::figures::ListedFile;
@@ -56,6 +56,14 @@ impl EventLoop<'_> {
             Command::Place { on } => self.place(token, on),
             Command::Unplace { path } => self.unplace(path.as_deref()),
             Command::Follow => self.follow(token),
+            Command::Join(part) => {
+                self.commands.runs.join(token, part);
+                self.short_status()
+            }
+            Command::Leave(part) => {
+                let other_ranks = self.commands.runs.leave(&part);
+                status::Answer::Status(Box::new(Status { other_ranks, ..self.figures() }))
+            }
             Command::Stranger { pid, path } => {
                 self.stranger(token, pid, &path);
                 return None;

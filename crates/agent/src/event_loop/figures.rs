@@ -104,6 +104,7 @@ impl EventLoop<'_> {
             file_placements: Vec::new(),
             files: Vec::new(),
             held_up: Vec::new(),
+            other_ranks: 0,
             files_known: self.tiers.overlay.file_list().count() as u64,
             files_dirty: dirty().count() as u64,
             files_failed: dirty().filter(|(_, _, _, error)| error.is_some()).count() as u64,
