@@ -10,10 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
-use headstart_agent::{Error, claim};
+use headstart_agent::{Error, claim, runtime_directory};
 use headstart_protocol::{ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE};
 
 use crate::interrupts::Interrupts;
+use crate::launch;
 use crate::looks::Looks;
 use crate::program::{Program, check_library, exit_code, library, nameable};
 use crate::unseen;
@@ -30,6 +31,10 @@ pub struct Recording {
     #[arg(long, value_name = "DIR")]
     slow: Option<PathBuf>,
 
+    /// The node where the recording began that this one is part of
+    #[arg(long, value_name = "NODE", hide = true)]
+    joins: Option<String>,
+
     /// The program and its arguments, for example: -- mpirun -n 16 ./app
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -38,7 +43,7 @@ pub struct Recording {
 impl Recording {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
         let program = Program(&self.program);
-        if std::env::var_os(ENVIRONMENT_SWITCH).is_some_and(|value| value == "off") {
+        if self.joins.is_none() && std::env::var_os(ENVIRONMENT_SWITCH).is_some_and(|value| value == "off") {
             eprintln!("headstart: {ENVIRONMENT_SWITCH}=off: nothing is recorded");
             return Ok(exit_code(program.wait(program.command(), &Interrupts::listen()?)?));
         }
@@ -47,10 +52,13 @@ impl Recording {
         let slow = self.managed(site)?;
         let output = self.output.clone().unwrap_or_else(default_output);
         let was_there = output.exists();
-        let command = alone(&program, &library, &slow, &output)?;
+        let began_on = self.joins.as_deref();
+        let command = alone(&program, &library, &slow, &output, began_on)?;
         unseen::warn_untraced(&self.program[0]);
         let status = program.wait(command, &Interrupts::listen()?)?;
-        if trace::is_recorded(&output) {
+        if began_on.is_some() {
+            // The node where it began tells of all.
+        } else if trace::is_recorded(&output) {
             eprintln!("headstart: the trace is in {}; 'headstart convert' reads it", output.display());
         } else {
             eprintln!("headstart: no request on a file below {} was seen", slow.display());
@@ -97,12 +105,16 @@ fn default_output() -> PathBuf {
     PathBuf::from(format!("headstart-trace-{}", since.as_secs()))
 }
 
-/// A program that records its requests on files below `slow` and has no agent.
-pub fn alone(program: &Program, library: &Path, slow: &Path, output: &Path) -> Result<Command> {
+/// A program that records its requests on files below `slow` and has no agent, and so do those it starts on other
+/// nodes.
+pub fn alone(program: &Program, library: &Path, slow: &Path, output: &Path, began_on: Option<&str>) -> Result<Command> {
     let library = nameable(library.to_path_buf(), None)?;
     let mut command = program.preloaded(&library, &Looks::of(&program.0[0]));
-    record_in(&mut command, output, false)?;
-    command.env(ENVIRONMENT_SLOW, slow).env_remove(ENVIRONMENT_RUNTIME);
+    record_in(&mut command, output, began_on.is_some())?;
+    command.env(ENVIRONMENT_SLOW, slow).env_remove(ENVIRONMENT_RUNTIME).env_remove(ENVIRONMENT_SWITCH);
+    let output = output.canonicalize().with_context(|| format!("cannot find {}", output.display()))?;
+    let arguments = ["trace".into(), "--output".into(), output.into(), "--slow".into(), slow.into()];
+    launch::prepare(&mut command, arguments.into(), began_on, &runtime_directory::path(slow))?;
     Ok(command)
 }
 

@@ -281,7 +281,7 @@ impl Run {
         );
         let command = match &self.trace {
             None => self.program().command(),
-            Some(output) => alone(&self.program(), &library()?, slow, output)?,
+            Some(output) => alone(&self.program(), &library()?, slow, output, None)?,
         };
         Ok(Begun::WithoutFlash(exit_code(self.program().wait(command, &Interrupts::listen()?)?)))
     }

@@ -121,6 +121,27 @@ fn daemons_that_daemons_start_are_in_the_run() {
     }
 }
 
+#[test]
+fn ranks_on_another_node_are_traced_too() {
+    let launchers = [&OPEN_MPI, &MPICH].into_iter().filter(|launcher| launcher.is_there());
+    let Some(nodes) = Nodes::up(2, &[]) else { return };
+    let headstart = apart(&nodes, 2);
+    for launcher in launchers {
+        let trace = nodes.shared.join(launcher.program);
+        let mut command = headstart("1", &["trace", "--output", text(&trace), "--", "timeout", "300"]);
+        command.arg(launcher.path()).args(&launcher.launch[1..]).args((launcher.hosts)("node1", "node2"));
+        let output = command.args(["sh", "-c", RANK]).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(said(&output).matches("the trace is in").count(), 1, "{}", said(&output));
+        let names: Vec<String> =
+            fs::read_dir(&trace).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        for node in ["node1.", "node2."] {
+            assert!(names.iter().any(|name| name.starts_with(node)), "{node}: {names:?}");
+        }
+        assert_eq!(nodes.sh("2", &format!("cat {SLOW}/file")), "NEW", "no agent had it");
+    }
+}
+
 /// It fails, says why, and no rank has begun on the second node. MPICH starts those of the first meanwhile.
 fn refused(nodes: &Nodes, output: &Output, words: &[&str]) {
     assert!(!output.status.success(), "{}", said(output));
