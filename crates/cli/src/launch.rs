@@ -160,9 +160,9 @@ fn is_this_boot(other: &OsStr) -> bool {
 /// What is said of this node where it cannot take part in a run.
 pub fn cannot_take_part(began_on: &str) -> String {
     format!(
-        "node {} cannot take part in the run that began on node {began_on}: its programs would read old bytes and are not \
-         started. Keep all of the job on node {began_on}, or give 'headstart drain' and 'headstart stop' there and run \
-         it without Headstart. The cause",
+        "node {} cannot take part in the run that began on node {began_on}: its programs would read old bytes and are \
+         not started. Keep all of the job on node {began_on}, or give 'headstart drain' and 'headstart stop' there and \
+         run it without Headstart. The cause",
         node::this().name
     )
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | Open MPI 4 | `OMPI_*` alone; ranks have what its daemon there has | the command that starts the daemon |
 //! | Open MPI 5 (PRRTE) | likewise | likewise |
-//! | Hydra (MPICH) | all, to ranks alone | the program that reaches other nodes: [`remote_shell`](super::remote_shell) |
+//! | Hydra (MPICH) | all, to ranks alone | the program that reaches other nodes ([`remote_shell`]) |
 //! | Slurm's srun | all, unless it is told otherwise | what it is told in the environment |
 //! | Flux | all | nothing |
 //!

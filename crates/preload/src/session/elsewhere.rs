@@ -63,8 +63,8 @@ pub(crate) fn start_agent() -> bool {
         Ok(status) => status == 0,
         Err(errno) => {
             complain(format_args!(
-                "no agent serves {} on this node, and {} cannot be started to start one (error {errno}): install Headstart \
-                 where the first node has it",
+                "no agent serves {} on this node, and {} cannot be started to start one (error {errno}): install \
+                 Headstart where the first node has it",
                 settings().slow.escape_ascii(),
                 program.to_bytes().escape_ascii()
             ));
