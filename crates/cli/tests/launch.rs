@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use launchers::{Launcher, MPICH, OPEN_MPI};
+use launchers::{Launcher, MPICH, OPEN_MPI, OPEN_MPI_5};
 use nodes::{Nodes, managed, managed_in, write_word};
 use site::{HEADSTART, TestSite, said, text, wait_for};
 
@@ -82,6 +82,13 @@ fn ranks_on_two_nodes(nodes: &Nodes, launcher: &Launcher, more: &[&str]) {
 fn ranks_that_open_mpi_starts_on_another_node_are_in_the_run() {
     if let Some(nodes) = OPEN_MPI.is_there().then(|| Nodes::up(2, &[])).flatten() {
         ranks_on_two_nodes(&nodes, &OPEN_MPI, &["-x", "OF_USER=1"]);
+    }
+}
+
+#[test]
+fn ranks_that_open_mpi_5_starts_on_another_node_are_in_the_run() {
+    if let Some(nodes) = OPEN_MPI_5.is_there().then(|| Nodes::up(2, &[])).flatten() {
+        ranks_on_two_nodes(&nodes, &OPEN_MPI_5, &["-x", "OF_USER=1"]);
     }
 }
 
@@ -173,7 +180,7 @@ fn a_node_that_cannot_take_part_ends_the_job_before_a_rank_starts_there() {
     let output = headstart("1", &["run", "--keep-dirty", "--", "sh", "-c", &write_word("NEW", &file)]).output();
     assert!(output.unwrap().status.success());
     let slow = nodes.shared.join("slow");
-    for launcher in [&OPEN_MPI, &MPICH] {
+    for launcher in [&OPEN_MPI, &MPICH, &OPEN_MPI_5].into_iter().filter(|launcher| launcher.is_there()) {
         let output = run(&headstart, &["--keep-dirty"], launcher, &[], &["sh", "-c", &forbidden(&nodes, &file)]);
         let words = ["node node2 cannot take part", "began on node node1", text(&slow), "headstart drain"];
         refused(&nodes, &output, &words);
@@ -321,7 +328,8 @@ fn the_last_drains(site: &TestSite, by: &str, launched: impl FnOnce(&str) -> Out
     let second = format!(": >{}; {}; HEADSTART=off cat {}", began.display(), wait(&ended), file.display());
     let rank = "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$SLURM_PROCID}}";
     let script = format!(
-        "if test {rank} = 0; then {HEADSTART} run -- sh -c '{first}' && : >{0}; else {HEADSTART} run -- sh -c '{second}'; fi",
+        "if test {rank} = 0; then {HEADSTART} run -- sh -c '{first}' && : >{}; \
+         else {HEADSTART} run -- sh -c '{second}'; fi",
         ended.display()
     );
     let output = launched(&script);

@@ -12,7 +12,7 @@ pub fn built(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().unwrap().join("../../build").join(name)
 }
 
-/// A launcher of MPI, and the workload program for it.
+/// A launcher of MPI, and the workload program for it, or itself where there is none.
 pub struct Launcher {
     pub launch: &'static [&'static str],
     pub program: &'static str,
@@ -34,6 +34,13 @@ pub const MPICH: Launcher = Launcher {
     hosts: |one, two| ["-hosts", &format!("{one},{two}"), "-ppn", "1", "-n", "2"].map(String::from).to_vec(),
 };
 
+/// Of PyPI. Its daemons have other names than those of 4.1, and so have its parameters.
+pub const OPEN_MPI_5: Launcher = Launcher {
+    launch: &["mpirun", "--map-by", "slot:OVERSUBSCRIBE"],
+    program: "openmpi5/bin/mpirun",
+    hosts: OPEN_MPI.hosts,
+};
+
 impl Launcher {
     /// Whether it is there; says so if not.
     pub fn is_there(&self) -> bool {
@@ -46,7 +53,11 @@ impl Launcher {
     }
 
     pub fn path(&self) -> PathBuf {
-        if self.program == MPICH.program { built("python/bin/mpirun") } else { self.launch[0].into() }
+        match self.program {
+            program if program == MPICH.program => built("python/bin/mpirun"),
+            program if program == OPEN_MPI_5.program => built(program),
+            _ => self.launch[0].into(),
+        }
     }
 
     /// Started in node 1: ranks on these two nodes.
