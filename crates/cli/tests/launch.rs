@@ -275,6 +275,20 @@ fn ranks_of_a_launcher_that_hands_its_environment_on_start_an_agent_where_there_
     ["1", "2"].iter().for_each(|node| assert!(headstart(node, &["stop"]).status().unwrap().success()));
 }
 
+/// As Open MPI's are that srun starts: the library is in them, and would ask an agent before there is one.
+#[test]
+fn a_daemon_that_has_the_library_already_becomes_a_run_of_its_node() {
+    let Some(nodes) = Nodes::up(2, &[]) else { return };
+    let headstart = apart(&nodes, 2);
+    let script = format!("set -- $HEADSTART_LAUNCH; {} node2 $1 launch $2 sh -c '{RANK}'", text(&srun(&nodes)));
+    let output = headstart("1", &["run", "--", "sh", "-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("rank on node2: library 1"), "{}", said(&output));
+    assert_eq!(nodes.sh("2", &format!("cat {SLOW}/file")), "NEW", "it has drained");
+    assert_eq!(figure(&headstart, "2", "mapped_bytes"), Some(4096), "by way of flash");
+    ["1", "2"].iter().for_each(|node| assert!(headstart(node, &["stop"]).status().unwrap().success()));
+}
+
 #[test]
 fn ranks_of_a_launcher_that_hands_its_environment_on_fail_where_their_node_cannot_take_part() {
     let Some(nodes) = Nodes::up(2, &[]) else { return };
