@@ -55,7 +55,8 @@ pub fn execute() -> Result<ExitCode> {
 fn usual(arguments: &[OsString]) -> &'static str {
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
     match arguments.first().and_then(|first| first.to_str()) {
-        _ if has("--nodelist") => "srun",
+        // The first of them where Hydra does not take the nodes from Slurm.
+        Some("--nodelist" | "-N") => "srun",
         _ if has("-inherit") => "qrsh",
         Some("-x" | "-X") => "ssh",
         Some("-n") => "blaunch",
@@ -92,6 +93,11 @@ mod tests {
                 "--nodelist a,b -N 2 /b/hydra_pmi_proxy 1",
                 "srun",
                 "--nodelist a,b -N 2 /h launch w /b/hydra_pmi_proxy 1",
+            ),
+            (
+                "-N 2 -n 2 --input none /b/hydra_pmi_proxy 1",
+                "srun",
+                "-N 2 -n 2 --input none /h launch w /b/hydra_pmi_proxy 1",
             ),
             ("node2 date", "rsh", "node2 date"),
         ] {
