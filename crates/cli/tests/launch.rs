@@ -287,6 +287,13 @@ fn a_daemon_that_has_the_library_already_becomes_a_run_of_its_node() {
     assert_eq!(nodes.sh("2", &format!("cat {SLOW}/file")), "NEW", "it has drained");
     assert_eq!(figure(&headstart, "2", "mapped_bytes"), Some(4096), "by way of flash");
     ["1", "2"].iter().for_each(|node| assert!(headstart(node, &["stop"]).status().unwrap().success()));
+    // Where it cannot, it reads the other node's claim, which is a managed directory's.
+    let headstart = managed(&nodes);
+    let output = headstart("1", &["run", "--", "sh", "-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    assert!(said(&output).contains("belongs to user root (uid 0) on node node1"), "{}", said(&output));
+    assert_eq!(said(&output).matches("cannot take part").count(), 1, "{}", said(&output));
+    assert!(headstart("1", &["stop"]).status().unwrap().success());
 }
 
 #[test]
