@@ -125,8 +125,13 @@ fn split(launch: &OsStr) -> (&OsStr, &OsStr) {
 }
 
 /// Makes a program of a run take the run along to other nodes: `arguments` are those of the run. `began_on` is the node
-/// where it began, if that is another one.
-pub fn prepare(command: &mut Command, arguments: Vec<OsString>, began_on: Option<&str>, runtime: &Path) -> Result<()> {
+/// where it began, if that is another one. A run without an agent has no runtime directory.
+pub fn prepare(
+    command: &mut Command,
+    arguments: Vec<OsString>,
+    began_on: Option<&str>,
+    runtime: Option<&Path>,
+) -> Result<()> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let node = began_on.map_or_else(|| node::this().name, str::to_string);
     let word = Word { node: node.into(), boot: boot(), environment: settings(), arguments }.to_text();

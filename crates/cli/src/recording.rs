@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
-use headstart_agent::{Error, claim, runtime_directory};
+use headstart_agent::{Error, claim};
 use headstart_protocol::{ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE};
 
 use crate::interrupts::Interrupts;
@@ -114,7 +114,7 @@ pub fn alone(program: &Program, library: &Path, slow: &Path, output: &Path, bega
     command.env(ENVIRONMENT_SLOW, slow).env_remove(ENVIRONMENT_RUNTIME).env_remove(ENVIRONMENT_SWITCH);
     let output = output.canonicalize().with_context(|| format!("cannot find {}", output.display()))?;
     let arguments = ["trace".into(), "--output".into(), output.into(), "--slow".into(), slow.into()];
-    launch::prepare(&mut command, arguments.into(), began_on, &runtime_directory::path(slow))?;
+    launch::prepare(&mut command, arguments.into(), began_on, None)?;
     Ok(command)
 }
 

@@ -339,7 +339,7 @@ impl Run {
             command.env_remove(ENVIRONMENT_SWITCH);
         }
         let elsewhere = self.elsewhere(&agent.site_path)?;
-        launch::prepare(&mut command, elsewhere, self.joins.as_deref(), &service.runtime())?;
+        launch::prepare(&mut command, elsewhere, self.joins.as_deref(), Some(&service.runtime()))?;
         Ok(command)
     }
 

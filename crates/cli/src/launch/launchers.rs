@@ -42,8 +42,8 @@ const NEEDED: [&str; 7] = [
 ];
 
 /// Sets it for a program that may be a launcher or start one. `launch` is the command line that a daemon goes behind:
-/// program, `launch` and a word.
-pub fn prepare(command: &mut Command, launch: [&OsStr; 3], runtime: &Path) -> Result<()> {
+/// program, `launch` and a word. Without a runtime directory Hydra's ranks have the library alone.
+pub fn prepare(command: &mut Command, launch: [&OsStr; 3], runtime: Option<&Path>) -> Result<()> {
     for (variable, daemon) in DAEMONS {
         let given = std::env::var_os(variable);
         command.env(variable, wrapped(launch, given.as_deref().unwrap_or(OsStr::new(daemon))));
@@ -51,7 +51,7 @@ pub fn prepare(command: &mut Command, launch: [&OsStr; 3], runtime: &Path) -> Re
     if let Some(exports) = std::env::var_os(SLURM_EXPORTS) {
         command.env(SLURM_EXPORTS, with_needed(&exports));
     }
-    remote_shell::prepare(command, runtime)
+    runtime.map_or(Ok(()), |runtime| remote_shell::prepare(command, runtime))
 }
 
 /// The command of a daemon behind ours, which takes the place of one of ours that is there.
