@@ -24,6 +24,20 @@ fn may_be_extending(world: &World) -> bool {
     world.shared().may_be_extending(FILE, 0)
 }
 
+/// What a rank does whose write may make the file longer.
+fn writes(seen: &Seen, publish: Publish, cheap: fn(&World, bool) -> bool) -> impl FnOnce(&World) + use<> {
+    let noted = seen.clone();
+    move |world| {
+        let extends = publish(world);
+        world.step();
+        if noted.answer(cheap(world, extends), "cheap", "asked") {
+            world.bytes.write();
+        }
+        world.step();
+        world.slot().free();
+    }
+}
+
 /// A write that may make the file longer, and an agent that sets its size: either call alone at a time, or
 /// one undoes the other. The file was `size` long when the rank last heard of it and is empty now.
 fn extend(
@@ -36,30 +50,18 @@ fn extend(
 ) {
     let world = World::new();
     world.entry().size.store(size, Ordering::Relaxed);
-    let noted = seen.clone();
-    world.run(
-        move |world| {
-            let extends = publish(world);
-            world.step();
-            if noted.answer(cheap(world, extends), "cheap", "asked") {
-                world.bytes.write();
-            }
-            world.step();
-            world.slot().free();
-        },
-        |world| {
-            world.entry().size.fetch_min(0, Ordering::SeqCst);
-            world.step();
-            announce(world);
-            world.step();
-            if seen.answer(may_be_extending(world), "waits", "extended") {
-                return;
-            }
-            world.bytes.write();
-            world.step();
-            world.shared().end_extension(FILE);
-        },
-    );
+    world.run(writes(seen, publish, cheap), |world| {
+        world.entry().size.fetch_min(0, Ordering::SeqCst);
+        world.step();
+        announce(world);
+        world.step();
+        if seen.answer(may_be_extending(world), "waits", "extended") {
+            return;
+        }
+        world.bytes.write();
+        world.step();
+        world.shared().end_extension(FILE);
+    });
 }
 
 const ALL: [&str; 4] = ["cheap", "asked", "extended", "waits"];
@@ -123,30 +125,18 @@ fn an_agent_that_believes_the_kind_of_write_meets_one_from_before_the_file_shran
 fn cut(seen: &Seen, size: u64, lower_size: fn(&World)) {
     let world = World::new();
     world.entry().size.store(size, Ordering::Relaxed);
-    let noted = seen.clone();
-    world.run(
-        move |world| {
-            let extends = publish(world);
-            world.step();
-            if noted.answer(cheap(world, extends), "cheap", "asked") {
-                world.bytes.write();
-            }
-            world.step();
-            world.slot().free();
-        },
-        |world| {
-            announce(world);
-            world.step();
-            lower_size(world);
-            world.step();
-            if seen.answer(may_be_extending(world), "waits", "cut") {
-                return;
-            }
-            world.bytes.write();
-            world.step();
-            world.shared().end_extension(FILE);
-        },
-    );
+    world.run(writes(seen, publish, cheap), |world| {
+        announce(world);
+        world.step();
+        lower_size(world);
+        world.step();
+        if seen.answer(may_be_extending(world), "waits", "cut") {
+            return;
+        }
+        world.bytes.write();
+        world.step();
+        world.shared().end_extension(FILE);
+    });
 }
 
 fn lower_size(world: &World) {
