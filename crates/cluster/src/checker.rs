@@ -3,6 +3,7 @@
 //! the rows and what each variant finds.
 
 mod actions;
+mod alone;
 mod explorer;
 mod forced;
 mod node;

@@ -39,6 +39,15 @@ pub(crate) struct Guest {
     floor: Option<Order>,
 }
 
+/// What an agent finds of a file when its bits are set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Found {
+    /// Threads that still write the slow file.
+    pub threads: Vec<Writing>,
+    /// Whether programs have it open.
+    pub uses: bool,
+}
+
 /// What follows from an answer.
 pub(crate) enum Told {
     /// Nothing: it is old, or nobody waits for it.
@@ -93,6 +102,11 @@ impl Guest {
         self.asked.remove(&id.slot)
     }
 
+    /// What threads wait for is decided otherwise.
+    pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked).into_values().collect()
+    }
+
     /// The home says that nobody owns the file. Whether that is news.
     pub(crate) fn on_holds(&mut self, stamp: Stamp) -> bool {
         if (stamp < self.stamp || self.owner.is_some()) && kept(Rule::HoldsOvertaken) {
@@ -114,7 +128,8 @@ impl Guest {
     }
 
     fn own(&mut self, owner: Seat, epoch: Stamp) {
-        if self.owner.is_none_or(|(_, before)| before != epoch) {
+        // What was called in of an epoch stays so, though its owner was not known for a while.
+        if self.stamp != epoch {
             self.called = 0;
             self.ended = false;
         }
@@ -161,8 +176,9 @@ impl Guest {
     }
 
     /// The next list of threads that write.
-    pub(crate) fn list(&mut self, threads: Vec<Writing>, ended: bool) -> Writers {
-        self.writers = Writers { number: self.writers.number + 1, threads };
+    pub(crate) fn list(&mut self, found: Found, ended: bool) -> Writers {
+        let Found { threads, uses } = found;
+        self.writers = Writers { number: self.writers.number + 1, threads, uses };
         self.ended |= ended;
         self.writers.clone()
     }

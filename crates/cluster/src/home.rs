@@ -48,6 +48,8 @@ pub(crate) struct Home {
     /// Files of this home's slots in logs of members that are out, of which no owner has said in this view that the log
     /// has nothing that counts.
     undrained: BTreeMap<MemberId, BTreeSet<FileId>>,
+    /// Homes that need nothing of such a log, as they have said in this view to its first member.
+    emptied: BTreeMap<MemberId, BTreeSet<Seat>>,
 }
 
 impl Home {
@@ -80,6 +82,7 @@ impl Home {
         }
         self.waiting.clear();
         self.undrained.clear();
+        self.emptied.clear();
     }
 
     /// A member tells all that it has in some slots. Those of which everything is known already.
@@ -179,6 +182,18 @@ impl Home {
         self.list_undrained(me, view, buried);
         let needs = |files: &BTreeSet<FileId>| !files.is_empty() && kept(Rule::DismissNamed);
         self.undrained.iter().filter(|(_, files)| !needs(files)).map(|(member, _)| *member).collect()
+    }
+
+    /// A home says that it needs nothing of such a log.
+    pub(crate) fn on_emptied(&mut self, from: Seat, member: MemberId) {
+        self.emptied.entry(member).or_default().insert(from);
+    }
+
+    /// Members whose logs no home needs.
+    pub(crate) fn needed_by_none(&self, view: &View) -> Vec<MemberId> {
+        let homes = view.home_seats();
+        let all = |said: &BTreeSet<Seat>| homes.iter().all(|home| said.contains(home));
+        self.emptied.iter().filter(|(_, said)| all(said)).map(|(member, _)| *member).collect()
     }
 
     /// Files of such logs that count, and that nobody owns.

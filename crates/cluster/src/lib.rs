@@ -11,9 +11,11 @@
 //! | what a log says of files | the node that writes it | `log.rs` |
 //! | who owns a file | its home | `home.rs` |
 //! | order, map, who touches slow bytes | its owner | `owner.rs`, `owner/`, `stack.rs` |
+//! | a file that one member uses | its owner | `owner/alone.rs`, `member/alone.rs` |
 //! | what lies over which bytes | all of them | `spans.rs` |
 //! | bits, requests that wait | each member | `guest.rs` |
 //! | all of these of one agent | the agent | `member.rs`, `member/` |
+//! | messages and views as bytes | | `wire.rs`, `wire/` |
 //!
 //! Imports go one way: values, parts, `member.rs`, its verbs.
 //!
@@ -38,10 +40,12 @@ mod rules;
 mod spans;
 mod stack;
 mod view;
+pub mod wire;
 
 #[cfg(test)]
 mod checker;
 
+pub use guest::Found;
 pub use lease::Timing;
 pub use log::{Log, Logged};
 pub use member::Member;

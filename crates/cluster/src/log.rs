@@ -9,7 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+#[cfg(test)]
+use headstart_units::request::Range;
+
 use crate::names::{FileId, Order, RequestId, Stamp};
+#[cfg(test)]
+use crate::record::What;
 use crate::record::{Entry, Intent, Record};
 use crate::rules::{Rule, kept};
 
@@ -37,12 +42,18 @@ struct Copying {
 pub struct Log {
     end: u64,
     durable: u64,
+    /// How many a barrier covered, though it may have ended past the deadline.
+    covered: u64,
     records: BTreeMap<(FileId, Order), Lying>,
     copies: BTreeMap<(FileId, Order), Copying>,
     /// Where records were forgotten that are not durably forgotten.
     forgetting: BTreeMap<u64, (FileId, Order)>,
     /// The last request of each thread that has a record.
     answered: BTreeMap<u32, u64>,
+    /// Files of which the node has something on flash that no entry here says.
+    unlisted: BTreeSet<FileId>,
+    /// What entries before this position say of a file is no more, durably: it has left flash.
+    left: BTreeMap<FileId, u64>,
 }
 
 /// An entry of a log as its owner is told: with its position, and whether it is durable.
@@ -66,6 +77,25 @@ fn of_file(file: FileId) -> std::ops::RangeInclusive<(FileId, Order)> {
 }
 
 impl Log {
+    /// One without entries of a node that has something of these files on flash, and answers no claim of one before it
+    /// has not.
+    pub fn unlisted(files: impl IntoIterator<Item = FileId>) -> Log {
+        Log { unlisted: files.into_iter().collect(), ..Log::default() }
+    }
+
+    /// Nothing of the file is on flash any more, durably.
+    pub(crate) fn leave(&mut self, file: FileId) {
+        self.unlisted.remove(&file);
+        if self.records.range(of_file(file)).next().is_some() {
+            self.left.insert(file, self.end());
+        }
+    }
+
+    /// Whether what an entry says has left flash since.
+    fn has_left(&self, file: FileId, at: u64) -> bool {
+        self.left.get(&file).is_some_and(|begin| at < *begin)
+    }
+
     /// The position of what is appended: by the agent as it works, and by one that begins, as it reads the journal.
     pub fn append(&mut self, entry: Entry) -> u64 {
         let at = self.end;
@@ -95,9 +125,25 @@ impl Log {
         at
     }
 
-    /// A barrier has covered the first `upto` entries. Records that are durably forgotten by it.
-    pub fn set_durable(&mut self, upto: u64) -> Vec<(FileId, Order)> {
-        self.durable = self.durable.max(upto.min(self.end));
+    /// A barrier has covered the first `upto` entries.
+    pub(crate) fn cover(&mut self, upto: u64) {
+        self.covered = self.covered.max(upto.min(self.end));
+    }
+
+    /// Whether a barrier has covered more than is counted.
+    pub(crate) fn is_covered_further(&self) -> bool {
+        self.covered > self.durable
+    }
+
+    /// The first `upto` entries are durable: of a journal that is read.
+    pub fn set_durable(&mut self, upto: u64) {
+        self.cover(upto);
+        self.count_covered();
+    }
+
+    /// What barriers have covered is durable. Records that are durably forgotten by it.
+    pub(crate) fn count_covered(&mut self) -> Vec<(FileId, Order)> {
+        self.durable = self.covered;
         let left = self.forgetting.split_off(&self.durable);
         let forgotten: Vec<(FileId, Order)> = std::mem::replace(&mut self.forgetting, left).into_values().collect();
         for of in &forgotten {
@@ -138,7 +184,7 @@ impl Log {
     pub fn cut(&self, upto: u64) -> Log {
         let upto = upto.min(self.end);
         let counts = |at: &u64| *at < upto;
-        let mut log = Log { end: upto, durable: upto, ..Log::default() };
+        let mut log = Log { end: upto, durable: upto, covered: upto, ..Log::default() };
         for (of, lying) in &self.records {
             if counts(&lying.at) && !lying.forgotten.as_ref().is_some_and(counts) {
                 log.records.insert(*of, Lying { forgotten: None, ..*lying });
@@ -158,6 +204,7 @@ impl Log {
     pub(crate) fn of(&self, file: FileId) -> Vec<Logged> {
         let logged = |entry: Entry, at: u64| Logged { entry, at, durable: at < self.durable };
         let records = self.records.range(of_file(file)).map(|(_, lying)| lying);
+        let records = records.filter(|lying| !self.has_left(file, lying.at));
         let records = records.filter(|lying| lying.forgotten.is_none() || kept(Rule::ClaimForgotten));
         let copies = self.copies.range(of_file(file)).map(|(_, copying)| copying);
         let open = copies.filter(|copying| copying.ended.is_none());
@@ -168,9 +215,10 @@ impl Log {
     /// The files of which it has records, or copies that have not ended, each once.
     pub(crate) fn files(&self) -> BTreeSet<FileId> {
         let mut files: BTreeSet<FileId> = self.under_way().iter().map(|intent| intent.file).collect();
+        files.extend(&self.unlisted);
         let mut next = self.records.keys().next().map(|(file, _)| *file);
         while let Some(file) = next {
-            files.insert(file);
+            files.extend(self.speaks_of(file).then_some(file));
             let behind = (Bound::Excluded(*of_file(file).end()), Bound::Unbounded);
             next = self.records.range(behind).next().map(|((file, _), _)| *file);
         }
@@ -180,7 +228,8 @@ impl Log {
     /// Whether it has any of a file.
     pub(crate) fn speaks_of(&self, file: FileId) -> bool {
         let copied = self.copies.range(of_file(file)).any(|(_, copying)| copying.ended.is_none());
-        self.records.range(of_file(file)).next().is_some() || copied
+        let mut recorded = self.records.range(of_file(file));
+        recorded.any(|(_, lying)| !self.has_left(file, lying.at)) || copied || self.unlisted.contains(&file)
     }
 
     /// The record of that order, and where it lies.
@@ -211,6 +260,19 @@ impl Log {
             crate::record::What::Map { place } => Some(place),
             crate::record::What::Drop => None,
         })
+    }
+
+    /// For the checker: the highest order of a file.
+    #[cfg(test)]
+    pub(crate) fn last(&self, file: FileId) -> Option<Order> {
+        self.records.range(of_file(file)).next_back().map(|((_, order), _)| *order)
+    }
+
+    /// For the checker: what is on top of a range of one block, if anything is.
+    #[cfg(test)]
+    pub(crate) fn top(&self, file: FileId, range: Range) -> Option<What> {
+        let of = self.records.range(of_file(file)).filter(|(_, lying)| lying.record.range.overlaps(range));
+        of.map(|(_, lying)| lying.record.what).next_back()
     }
 
     /// Whether it has, or had, the record of a request: a thread has one request at a time.

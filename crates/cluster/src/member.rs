@@ -3,6 +3,7 @@
 //! Messages to itself it hears at once, and they cost nothing: a site with one member is a home, an owner and a guest
 //! of each file that say everything to themselves.
 
+mod alone;
 mod guests;
 mod letters;
 mod views;
@@ -51,11 +52,9 @@ pub struct Member {
     /// Threads that ask whether a member lives.
     pings: BTreeMap<RequestId, MemberId>,
     intended: Vec<Intended>,
-    /// How far barriers have come, though they may have ended past the deadline.
-    synced: u64,
-    /// Homes that need nothing of the logs of members that are out; told to the first of the view.
-    emptied: BTreeMap<MemberId, BTreeSet<Seat>>,
     expelled: bool,
+    /// Owners keep the claim to their own member back.
+    keeps_back: bool,
     to_self: VecDeque<Message>,
     out: Vec<Output>,
 }
@@ -77,9 +76,8 @@ impl Member {
             undeclared: BTreeSet::new(),
             pings: BTreeMap::new(),
             intended: Vec::new(),
-            synced: 0,
-            emptied: BTreeMap::new(),
             expelled: false,
+            keeps_back: false,
             to_self: VecDeque::new(),
             out: Vec::new(),
         }
@@ -170,9 +168,7 @@ impl Member {
     /// Members that are out and whose logs nobody needs any more, as all homes have said in this view. Whoever has one
     /// proposes this view without it.
     pub fn emptied(&self) -> Vec<MemberId> {
-        let homes = self.view.homes();
-        let all = |said: &BTreeSet<Seat>| homes.iter().all(|home| said.contains(home));
-        self.emptied.iter().filter(|(_, said)| all(said)).map(|(member, _)| *member).collect()
+        self.home.needed_by_none(&self.view)
     }
 
     /// Files of which logs of members that are out have something that counts, and which nobody owns: while this is so,

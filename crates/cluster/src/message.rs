@@ -105,6 +105,8 @@ pub struct Writers {
     pub number: u64,
     /// The threads.
     pub threads: Vec<Writing>,
+    /// Whether programs of the member have the file open. No rule goes by it.
+    pub uses: bool,
 }
 
 /// A file as its new home is told of it.

@@ -18,6 +18,9 @@ pub enum Output {
     Answer(RequestId, Answer),
     /// Clear the bits of a range: threads read and write the slow file by themselves.
     Clear(FileId, Range),
+    /// This member owns the file, and no other has anything of it: its threads go on by the rules of one node until the
+    /// next `Fence`.
+    Alone(FileId),
     /// Set the bits of a range, raise its generation, fence, then look at the slots: `Member::on_fenced`.
     Fence {
         /// The file.

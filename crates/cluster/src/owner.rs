@@ -6,6 +6,7 @@
 //! their member is expelled.
 
 mod access;
+mod alone;
 mod queue;
 mod requests;
 mod space;
@@ -20,8 +21,10 @@ use crate::rules::{Rule, kept};
 use crate::stack::Stack;
 use crate::view::View;
 use access::{Access, Call};
+use alone::OwnClaim;
 use headstart_units::request::Range;
 use queue::Queue;
+use space::Space;
 
 /// What an owner is told of the site with each event.
 pub(crate) struct Site<'a> {
@@ -39,9 +42,9 @@ pub(crate) type Mail = Vec<(MemberId, Message)>;
 enum Stage {
     /// It claims the file, then it serves.
     Owns,
-    /// It calls in what others hold: to others it is no owner any more.
+    /// It calls in what others hold: requests wait.
     GivesUp,
-    /// The home is to hear that nobody owns the file.
+    /// The home is to hear that nobody owns the file: to others it is no owner any more.
     GivenUp,
 }
 
@@ -62,6 +65,7 @@ pub(crate) struct Owner {
     stage: Stage,
     /// Who has not answered the claim.
     claiming: BTreeSet<MemberId>,
+    own: OwnClaim,
     /// Logs of members that are gone have records, and are not merged yet.
     merges: bool,
     seq: u64,
@@ -71,12 +75,9 @@ pub(crate) struct Owner {
     copies: BTreeMap<Order, Copying>,
     /// What copies of members that are out may still overwrite in the slow file.
     quarantine: Vec<(MemberId, Range)>,
-    /// Dead records whose readers are called in, by the number of that call.
-    reading: BTreeMap<Order, u64>,
-    /// Dead records that logs were told to forget.
-    told: BTreeSet<Order>,
-    /// Members that are out and whose logs have nothing of the file; whether the home has heard so.
-    drained: BTreeMap<MemberId, bool>,
+    /// Programs of another member have it open, as that said.
+    is_used: bool,
+    space: Space,
 }
 
 impl Owner {
@@ -87,6 +88,7 @@ impl Owner {
             epoch,
             stage: Stage::Owns,
             claiming: ask.into_iter().collect(),
+            own: OwnClaim::Made,
             merges: logged,
             seq: 0,
             stack: Stack::default(),
@@ -94,9 +96,8 @@ impl Owner {
             queue: Queue::default(),
             copies: BTreeMap::new(),
             quarantine: Vec::new(),
-            reading: BTreeMap::new(),
-            told: BTreeSet::new(),
-            drained: BTreeMap::new(),
+            is_used: false,
+            space: Space::default(),
         }
     }
 
@@ -107,7 +108,8 @@ impl Owner {
 
     /// Whether it answers requests.
     pub(crate) fn serves(&self) -> bool {
-        self.claiming.is_empty() && !self.merges && self.stage == Stage::Owns
+        let keeps_back = self.own != OwnClaim::Made && kept(Rule::AloneServes);
+        self.claiming.is_empty() && !self.merges && self.stage == Stage::Owns && !keeps_back
     }
 
     /// Says again all that was not answered.
@@ -141,7 +143,7 @@ impl Owner {
             self.bury(site, *member, log);
         }
         self.quarantine.retain(|(member, _)| site.view.may_land(*member));
-        self.drained.clear();
+        self.space.drained.clear();
         let all_buried = site.view.gone().all(|(member, _)| site.buried.contains_key(&member));
         if self.merges && self.claiming.is_empty() && all_buried {
             for (member, log) in site.buried {
@@ -173,8 +175,8 @@ impl Owner {
         self.access.out(member);
         self.queue.out(member);
         self.stack.cut(self.file, member, log);
-        self.told.retain(|order| self.stack.get(*order).is_some());
-        self.reading.retain(|order, _| self.stack.get(*order).is_some());
+        self.space.told.retain(|order| self.stack.get(*order).is_some());
+        self.space.reading.retain(|order, _| self.stack.get(*order).is_some());
         let told = self.copies.values().filter(|copy| copy.mover == member).map(|copy| copy.intent);
         let logged = log.under_way().into_iter().filter(|intent| intent.file == self.file);
         let under_way: Vec<Intent> = told.chain(logged).collect();
@@ -200,7 +202,9 @@ impl Owner {
         if !self.claiming.remove(&from) {
             return;
         }
+        self.is_used |= writers.uses && from != site.me;
         self.stack.merge(from, log);
+        self.go_on_behind(log);
         for writing in writers.threads.iter().filter(|writing| writing.granted) {
             self.access.go(from, writing.slot, writing.range);
         }

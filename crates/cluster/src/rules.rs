@@ -56,6 +56,12 @@ pub(crate) enum Rule {
     NotMine,
     /// A new agent goes on with the absence that it finds.
     NoAdoption,
+    /// An owner that keeps the claim to its own member back answers nobody.
+    AloneServes,
+    /// A member has a file to itself once all others have answered the claim.
+    AloneEarly,
+    /// And if none of their threads still writes it.
+    AloneWriters,
     /// No record is ordered above one that its writer has not appended.
     LogOrder,
     /// A DROP stays while something is below it that is not durably forgotten.

@@ -30,6 +30,9 @@ struct Gone {
     quiet: bool,
 }
 
+/// The holder of slots of a site without members.
+const NOBODY: Seat = Seat { member: MemberId { node: u16::MAX, life: u16::MAX }, incarnation: 0 };
+
 /// Who is home of the files of one slot, and since which view without a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Slot {
@@ -54,6 +57,45 @@ impl View {
         assert!(!seats.is_empty(), "a view has members");
         let holder = |slot: usize| Slot { holder: seats[slot % seats.len()], since: 1 };
         View { number: 1, slots: (0..slots).map(holder).collect(), seats, gone: Vec::new(), lives: BTreeMap::new() }
+    }
+
+    /// Who is home of each slot, by its place among the members, and since which view.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = (u16, u64)> {
+        let place = |seat: Seat| self.seats.binary_search(&seat).unwrap_or(0);
+        self.slots.iter().map(move |slot| (place(slot.holder) as u16, slot.since))
+    }
+
+    /// Nodes of which nothing else is here, with the lives that they may have next.
+    pub(crate) fn lives(&self) -> impl Iterator<Item = (u16, u16)> {
+        self.lives.iter().map(|(node, life)| (*node, *life))
+    }
+
+    /// Members that were expelled: their cuts, and whether they are quiet.
+    pub(crate) fn all_gone(&self) -> impl Iterator<Item = (MemberId, (Option<u64>, bool))> {
+        self.gone.iter().map(|gone| (gone.member, (gone.cut, gone.quiet)))
+    }
+
+    /// The view of these parts, as those two say them; none if there cannot be such a one.
+    pub(crate) fn of_parts(
+        number: u64,
+        seats: Vec<Seat>,
+        homes: Vec<(u16, u64)>,
+        gone: Vec<(MemberId, (Option<u64>, bool))>,
+        lives: Vec<(u16, u16)>,
+    ) -> Option<View> {
+        let members: BTreeSet<MemberId> =
+            seats.iter().map(|seat| seat.member).chain(gone.iter().map(|(member, _)| *member)).collect();
+        let ordered = seats.is_sorted() && lives.is_sorted() && lives.windows(2).all(|two| two[0].0 < two[1].0);
+        if number == 0 || homes.is_empty() || !ordered || members.len() < seats.len() + gone.len() {
+            return None;
+        }
+        let slot = |(place, since): (u16, u64)| {
+            let holder = if seats.is_empty() && place == 0 { NOBODY } else { *seats.get(place as usize)? };
+            (since <= number).then_some(Slot { holder, since })
+        };
+        let slots = homes.into_iter().map(slot).collect::<Option<Vec<Slot>>>()?;
+        let gone = gone.into_iter().map(|(member, (cut, quiet))| Gone { member, cut, quiet }).collect();
+        Some(View { number, seats, slots, gone, lives: lives.into_iter().collect() })
     }
 
     /// What an agent has before it has seen any.
@@ -119,7 +161,7 @@ impl View {
     }
 
     /// The agents that are home of something.
-    pub(crate) fn homes(&self) -> BTreeSet<Seat> {
+    pub(crate) fn home_seats(&self) -> BTreeSet<Seat> {
         self.slots.iter().map(|slot| slot.holder).collect()
     }
 
@@ -161,7 +203,8 @@ impl View {
         for at in 0..self.slots.len() {
             let Some((seat, fewest)) = held.iter().min_by_key(|(seat, held)| (**held, **seat)).map(|(s, h)| (*s, *h))
             else {
-                return;
+                self.slots[at] = Slot { holder: NOBODY, since: self.number };
+                continue;
             };
             let holder = self.slots[at].holder;
             if held.get(&holder).is_some_and(|many| *many <= fewest + 1) {
@@ -180,7 +223,7 @@ impl View {
         lives.max().unwrap_or(0)
     }
 
-    /// With a member that is new, and its share of the slots.
+    /// With a member that is new: it becomes home of its share of the slots.
     pub fn joined(&self, member: MemberId) -> Option<View> {
         let is_new = member.life >= self.next_life(member.node);
         let has_seat = self.seats.iter().any(|seat| seat.member.node == member.node);

@@ -1,9 +1,9 @@
 //! What can happen in a state, and what then is.
 
 use super::explorer::System;
-use super::node::{NOW, Node, Power};
+use super::node::{NOW, Node};
 use super::rank::Rank;
-use super::row::{Kind, Slip};
+use super::row::{Alone, Kind, Slip};
 use super::world::World;
 use crate::names::{FileId, MemberId};
 use crate::{Fate, Member};
@@ -45,12 +45,16 @@ pub(super) enum Action {
     LandLate(u8),
     /// A member that is gone is known to copy no more.
     Quiet(u8),
+    /// An agent wants to own a file.
+    Own(u8, u8),
+    /// A file leaves a node's flash.
+    Leave(u8),
     /// An agent syncs by itself.
     Barrier(u8),
     /// An owner gives a file up.
     GiveUp(u8, u8),
-    Join(u8),
-    Leave(u8),
+    /// A member goes by its own word.
+    Depart(u8),
     /// An agent takes the log of a member that is out, which nobody needs, out of the view.
     Dismiss(u8, u8),
 }
@@ -123,6 +127,11 @@ impl System for World {
             }
             Action::Land(node) => self.land(node, false),
             Action::LandLate(node) => self.land(node, true),
+            Action::Own(node, file) => {
+                self.left.owns -= 1;
+                self.agent(node, |agent| agent.own(FileId(u64::from(file))));
+            }
+            Action::Leave(node) => self.leave(node),
             Action::Barrier(node) => {
                 self.left.barriers -= 1;
                 self.barrier(node);
@@ -133,8 +142,7 @@ impl System for World {
                     agent.give_up(FileId(u64::from(file)));
                 });
             }
-            Action::Join(node) => self.join(node),
-            Action::Leave(node) => self.leave(node),
+            Action::Depart(node) => self.depart(node),
             Action::Dismiss(_, gone) => self.dismiss(gone),
             Action::Quiet(gone) => {
                 let member = self.node(gone).member();
@@ -156,8 +164,8 @@ impl System for World {
             | Action::KillAgent(_)
             | Action::KillAnswering(_)
             | Action::KillNode(_) => false,
-            Action::WriteBack(..) | Action::Barrier(_) | Action::GiveUp(..) => false,
-            Action::Join(_) | Action::Leave(_) | Action::Dismiss(..) => false,
+            Action::WriteBack(..) | Action::Own(..) | Action::Barrier(_) | Action::GiveUp(..) => false,
+            Action::Depart(_) | Action::Dismiss(..) => false,
             // That a member is expelled must not be what helps others to end, unless nobody is there.
             Action::Accuse(_, silent) => self.node(silent).agent.is_none(),
             _ => true,
@@ -192,6 +200,8 @@ impl World {
         let goes = match node.rank {
             Rank::Idle | Rank::Failed | Rank::Asks { .. } | Rank::Pings { .. } => false,
             Rank::Look(_) | Rank::Ends { .. } => valid,
+            // The agent ends it.
+            Rank::Direct { landed: true, by_owner: false, .. } => node.agent.is_some(),
             // An fsync is the agent's to answer.
             Rank::Syncs(_) => node.agent.is_some(),
             _ => true,
@@ -242,6 +252,13 @@ impl World {
         if self.net.is_empty() && !stale && agent.waits() {
             actions.push(Action::Again(number));
         }
+        if self.row.alone == Alone::Leaves {
+            let unowned = |file: &u8| agent.owner_of(FileId(u64::from(*file))).is_none();
+            if self.left.owns > 0 && !stale && (self.row.may)(number, Kind::Absorb) {
+                actions.extend((0..self.row.files).filter(unowned).map(|file| Action::Own(number, file)));
+            }
+            actions.extend(self.may_leave(number).then_some(Action::Leave(number)));
+        }
         if self.left.backs > 0 {
             for file in (0..self.row.files).filter(|file| agent.owns(FileId(u64::from(*file)))) {
                 actions.extend((0..self.row.blocks).map(|block| Action::WriteBack(number, file, block)));
@@ -256,8 +273,8 @@ impl World {
             let seated = self.view.seat(self.node(other).member()).is_some();
             let may =
                 (self.left.expels > 0 && self.row.victims.1 & (1 << other) != 0) || self.node(other).agent.is_none();
-            // Where logs of the dead are to go, somebody sees that a node is down.
-            let seen = self.row.budget.dismissals > 0 && self.node(other).is_off();
+            // That a node is dead may be known otherwise.
+            let seen = self.node(other).is_off() && (self.row.joins || self.row.budget.dismissals > 0);
             let awaited = seen || waits.contains(&self.node(other).member());
             if seated && may && self.row.timed && awaited {
                 actions.push(Action::Accuse(number, other));
@@ -277,8 +294,8 @@ impl World {
                 actions.push(Action::GiveUp(number, file));
             }
         }
-        if self.left.leaves > 0 && node.rank == Rank::Idle && node.movers.is_empty() && node.is_valid() {
-            actions.push(Action::Leave(number));
+        if self.left.departures > 0 && node.rank == Rank::Idle && node.movers.is_empty() && node.is_valid() {
+            actions.push(Action::Depart(number));
         }
         if self.left.dismissals > 0 && agent.view().number() == self.view.number() {
             let may = |member: &MemberId| self.view.dismissed(*member).is_some();
@@ -289,9 +306,6 @@ impl World {
 
     fn faults(&self, number: u8, actions: &mut Vec<Action>) {
         let node = self.node(number);
-        if node.power == Power::Away && self.left.joins > 0 {
-            actions.push(Action::Join(number));
-        }
         if node.is_off() {
             return;
         }
@@ -301,7 +315,7 @@ impl World {
                 actions.push(Action::KillAnswering(number));
             }
         }
-        if self.left.nodes > 0 {
+        if self.left.nodes > 0 && self.row.victims.0 & (1 << number) != 0 {
             actions.push(Action::KillNode(number));
         }
     }

@@ -7,7 +7,7 @@ use super::rank::Rank;
 use super::register::FOREIGN;
 use crate::log::Log;
 use crate::message::Writing;
-use crate::names::{FileId, MemberId, Seat};
+use crate::names::{FileId, MemberId, Seat, Stamp};
 use crate::record::Intent;
 use crate::{Member, View};
 
@@ -22,15 +22,6 @@ pub(super) struct Place {
     pub(super) durable: bool,
     /// It is no thread's to write.
     pub(super) used: bool,
-}
-
-/// Whether a node is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Power {
-    /// It may join.
-    Away,
-    On,
-    Off,
 }
 
 /// A copy whose kernel call has begun.
@@ -57,7 +48,7 @@ pub(super) struct Node {
     pub(super) durable: u64,
     /// The data file.
     pub(super) flash: Vec<Place>,
-    pub(super) power: Power,
+    pub(super) dead: bool,
     /// Its agent knows that it was expelled.
     pub(super) expelled: bool,
     /// Bits that are clear, of each file, by block.
@@ -72,6 +63,8 @@ pub(super) struct Node {
     pub(super) movers: Vec<Mover>,
     /// Its thread was named to an owner as one that writes.
     pub(super) named: bool,
+    /// A file that leaves flash, and the epoch of the claim.
+    pub(super) leaving: Option<(FileId, Stamp)>,
 }
 
 /// Blocks of a range, as bits.
@@ -80,21 +73,28 @@ pub(super) fn blocks(range: Range) -> u8 {
 }
 
 impl Node {
-    pub(super) fn new(seat: Seat, agent: Option<Member>, files: u8, places: u8) -> Node {
+    pub(super) fn new(agent: Member, files: u8, places: u8) -> Node {
+        let outside = Node::outside(agent.seat(), files, places);
+        Node { agent: Some(agent), left: None, deadline: NOW + Nanos(1), ..outside }
+    }
+
+    /// One that has not joined.
+    pub(super) fn outside(seat: Seat, files: u8, places: u8) -> Node {
         Node {
             seat,
-            power: if agent.is_some() { Power::On } else { Power::Away },
-            agent,
-            left: None,
+            agent: None,
+            left: Some(Log::default()),
+            dead: false,
             durable: 0,
             flash: vec![Place { value: FOREIGN, durable: true, used: false }; places as usize],
             expelled: false,
             clear: vec![0; files as usize],
-            deadline: NOW + Nanos(1),
+            deadline: NOW,
             looking: None,
             rank: Rank::Idle,
             seq: 0,
             named: false,
+            leaving: None,
             movers: Vec::new(),
         }
     }
@@ -103,9 +103,9 @@ impl Node {
         self.seat.member
     }
 
-    /// Whether it is down, or has not come yet.
+    /// Whether it is down.
     pub(super) fn is_off(&self) -> bool {
-        self.power != Power::On
+        self.dead
     }
 
     /// A place that a thread may write.
@@ -125,6 +125,14 @@ impl Node {
     /// Threads that write the slow file, as its slot says.
     pub(super) fn writers(&self, file: FileId) -> Vec<Writing> {
         self.rank.writing().filter(|(of, _)| *of == file).map(|(_, writing)| writing).into_iter().collect()
+    }
+
+    /// A new agent sets all bits.
+    pub(super) fn set_bits(&mut self) {
+        self.clear.iter_mut().for_each(|bits| *bits = 0);
+        if let Rank::Disk { disturbed, .. } = &mut self.rank {
+            *disturbed = true;
+        }
     }
 
     /// What a new agent finds of bits that are clear.

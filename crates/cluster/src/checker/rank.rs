@@ -52,10 +52,12 @@ pub(super) enum Rank {
         id: RequestId,
         ask: Ask,
     },
-    /// Told to write: the kernel call is under way, then it has returned.
+    /// Told to write, by the owner or by the own agent as the file is its own: the kernel call is under way, then it
+    /// has returned.
     Direct {
         op: Op,
         landed: bool,
+        by_owner: bool,
     },
     /// Told where to read on flash.
     Flash {
@@ -91,7 +93,7 @@ impl Rank {
     pub(super) fn writing(&self) -> Option<(FileId, Writing)> {
         let (op, granted) = match self {
             Rank::Cheap { op, .. } if op.kind != Kind::Read => (op, false),
-            Rank::Direct { op, .. } => (op, true),
+            Rank::Direct { op, by_owner, .. } => (op, *by_owner),
             Rank::Asks { op, ask: Ask::WriteDone { .. }, .. } => (op, true),
             _ => return None,
         };

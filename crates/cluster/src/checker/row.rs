@@ -36,6 +36,21 @@ pub(super) enum Slip {
     CopiesForgotten,
     /// A member is said to be quiet while it may still copy.
     QuietEarly,
+    /// A claim is answered before the removal of what was on flash is durable.
+    LeaveUndurable,
+    /// A file leaves flash while a thread of the node writes it.
+    LeaveInDirect,
+}
+
+/// What a member does with a file that it alone uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alone {
+    /// It claims the file from itself as from others.
+    Never,
+    /// It keeps that claim back, and answers it with what it has.
+    Keeps,
+    /// The same, but the file leaves flash before any claim is answered, and others absorb nothing.
+    Leaves,
 }
 
 /// How often things may happen.
@@ -46,6 +61,8 @@ pub(super) struct Budget {
     pub(super) reads: u8,
     pub(super) syncs: u8,
     pub(super) backs: u8,
+    /// How often agents try to own a file.
+    pub(super) owns: u8,
     pub(super) agents: u8,
     pub(super) nodes: u8,
     pub(super) expels: u8,
@@ -55,9 +72,8 @@ pub(super) struct Budget {
     pub(super) barriers: u8,
     /// Files given up.
     pub(super) releases: u8,
-    /// Members that join, and that leave.
-    pub(super) joins: u8,
-    pub(super) leaves: u8,
+    /// Members that go by their own word.
+    pub(super) departures: u8,
     /// Logs of members that are out taken out of the view.
     pub(super) dismissals: u8,
 }
@@ -74,10 +90,10 @@ impl Budget {
         expels: 0,
         losses: 0,
         doubles: 0,
+        owns: 0,
         barriers: 0,
         releases: 0,
-        joins: 0,
-        leaves: 0,
+        departures: 0,
         dismissals: 0,
     };
 }
@@ -90,8 +106,6 @@ pub(super) struct Row {
     pub(super) files: u8,
     /// Blocks of each file.
     pub(super) blocks: u8,
-    /// Members of the first view.
-    pub(super) first: u8,
     /// Places of each node's data file.
     pub(super) places: u8,
     /// Whatever is appended is synced at once.
@@ -101,9 +115,13 @@ pub(super) struct Row {
     pub(super) timed: bool,
     /// Looks at the membership service take time.
     pub(super) slow_looks: bool,
+    /// What a member does with a file that it alone uses.
+    pub(super) alone: Alone,
+    /// The last node joins later.
+    pub(super) joins: bool,
     /// What a node's thread may do.
     pub(super) may: fn(u8, Kind) -> bool,
-    /// Nodes whose agents may be killed, and that may be expelled alive, as bits.
+    /// Nodes that may be killed, or their agents, and that may be expelled alive, as bits.
     pub(super) victims: (u8, u8),
     pub(super) dropped: Option<Rule>,
     pub(super) slip: Option<Slip>,
@@ -116,12 +134,13 @@ impl Row {
             members,
             files: 1,
             blocks: 1,
-            first: members - budget.joins,
             places: 4,
             prompt: false,
             budget,
-            timed: budget.expels > 0 || budget.nodes > 0 || budget.leaves > 0,
+            timed: budget.expels > 0 || budget.nodes > 0 || budget.departures > 0,
             slow_looks: false,
+            alone: Alone::Never,
+            joins: false,
             may: |_, _| true,
             victims: (u8::MAX, u8::MAX),
             dropped: None,

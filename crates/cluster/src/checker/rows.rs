@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::explorer::explore;
-use super::row::{Budget, Kind, Row, Slip};
+use super::row::{Alone, Budget, Kind, Row, Slip};
 use super::world::World;
 use crate::rules::{Rule, drop_rule};
 
@@ -21,6 +21,9 @@ const NO_ABSORB: fn(u8, Kind) -> bool =
 
 /// Only node 1 reads.
 const OTHER_READS: fn(u8, Kind) -> bool = |node, kind| (node == 1) == (kind == Kind::Read);
+
+/// Node 0 writes, node 1 reads.
+const WRITER: fn(u8, Kind) -> bool = |node, kind| (node == 1) == (kind == Kind::Read);
 
 /// Node 1 does not read.
 const ONE_READS: fn(u8, Kind) -> bool = |node, kind| node == 0 || kind != Kind::Read;
@@ -56,13 +59,24 @@ const ROWS: &[Row] = &[
     Row { may: OTHER_READS, ..Row::new("expelcopy", 2, Budget { expels: 1, backs: 1, ..ops(1, 0, 2, 0) }) },
     Row::new("threeagent", 3, Budget { agents: 1, ..ops(1, 0, 1, 0) }),
     Row::new("threenode", 3, Budget { nodes: 1, ..ops(1, 0, 1, 0) }),
+    Row { alone: Alone::Keeps, ..Row::new("alone", 2, ops(1, 1, 2, 0)) },
+    Row { alone: Alone::Keeps, may: NO_ABSORB, ..Row::new("alonenamed", 2, ops(1, 2, 2, 0)) },
+    Row { alone: Alone::Keeps, ..Row::new("alonelossy", 2, Budget { losses: 1, ..ops(1, 1, 1, 0) }) },
+    Row { alone: Alone::Keeps, ..Row::new("aloneagent", 2, Budget { agents: 1, ..ops(1, 0, 1, 0) }) },
+    Row { alone: Alone::Keeps, ..Row::new("alonenode", 2, Budget { nodes: 1, ..ops(1, 0, 1, 1) }) },
+    Row { alone: Alone::Keeps, ..Row::new("aloneexpel", 2, Budget { expels: 1, ..ops(1, 0, 1, 0) }) },
+    Row { alone: Alone::Keeps, joins: true, ..Row::new("alonejoin", 2, ops(1, 1, 1, 0)) },
+    Row { alone: Alone::Leaves, ..Row::new("leaves", 2, Budget { owns: 1, ..ops(1, 0, 1, 0) }) },
+    Row { alone: Alone::Leaves, may: WRITER, ..Row::new("leavesdirect", 2, Budget { owns: 1, ..ops(1, 1, 2, 0) }) },
+    Row { alone: Alone::Leaves, ..Row::new("leavesagent", 2, Budget { agents: 1, owns: 1, ..ops(1, 0, 0, 0) }) },
+    Row { alone: Alone::Leaves, joins: true, ..Row::new("leavesjoin", 2, Budget { owns: 1, ..ops(1, 1, 1, 0) }) },
     Row { may: ABSORBER, blocks: 2, places: 2, ..Row::new("forgetread", 2, Budget { barriers: 1, ..ops(3, 0, 1, 0) }) },
     Row { may: ABSORBER, ..Row::new("forget", 2, Budget { barriers: 2, ..ops(1, 1, 1, 0) }) },
     Row { prompt: true, may: ABSORBER, ..Row::new("release", 2, Budget { releases: 1, backs: 1, ..ops(2, 0, 2, 0) }) },
-    Row::new("join", 2, Budget { joins: 1, ..ops(1, 1, 2, 0) }),
-    Row::new("joinagent", 2, Budget { joins: 1, agents: 1, ..ops(1, 0, 1, 0) }),
-    Row { may: OTHER_READS, ..Row::new("cold", 2, Budget { joins: 1, nodes: 1, ..ops(1, 0, 1, 1) }) },
-    Row::new("leave", 2, Budget { leaves: 1, ..ops(2, 0, 1, 0) }),
+    Row { joins: true, ..Row::new("join", 2, ops(1, 1, 2, 0)) },
+    Row { joins: true, ..Row::new("joinagent", 2, Budget { agents: 1, ..ops(1, 0, 1, 0) }) },
+    Row { joins: true, may: OTHER_READS, ..Row::new("cold", 2, Budget { nodes: 1, ..ops(1, 0, 1, 1) }) },
+    Row::new("depart", 2, Budget { departures: 1, ..ops(2, 0, 1, 0) }),
     Row {
         prompt: true,
         may: |node, kind| (node == 0) == matches!(kind, Kind::Absorb | Kind::Sync),
@@ -106,15 +120,24 @@ const LONG: &[Row] = &[
         ..Row::new("forgetdouble", 2, Budget { doubles: 1, ..ops(3, 0, 0, 0) })
     },
     Row {
-        prompt: true,
-        may: ABSORBER,
-        ..Row::new("releasedirect", 2, Budget { releases: 1, backs: 1, ..ops(2, 1, 1, 0) })
-    },
-    Row {
         may: |node, kind| node == 0 || kind == Kind::Direct,
         ..Row::new("releasehidden", 2, Budget { nodes: 1, releases: 1, ..ops(1, 2, 1, 0) })
     },
-    Row { may: LAST_READS, ..Row::new("coldtwo", 3, Budget { joins: 1, nodes: 2, ..ops(1, 0, 1, 1) }) },
+    Row { joins: true, may: LAST_READS, ..Row::new("coldtwo", 3, Budget { nodes: 2, ..ops(1, 0, 1, 1) }) },
+    Row { joins: true, ..Row::new("threejoin", 3, ops(1, 1, 1, 0)) },
+    Row { alone: Alone::Keeps, ..Row::new("alones", 2, ops(2, 1, 1, 0)) },
+    Row {
+        alone: Alone::Leaves,
+        joins: true,
+        may: |node, kind| kind == Kind::Absorb || (node == 0) == (kind == Kind::Sync),
+        victims: (1, 0),
+        ..Row::new("leavesnode", 2, Budget { nodes: 1, owns: 1, ..ops(1, 1, 1, 1) })
+    },
+    Row {
+        alone: Alone::Leaves,
+        may: WRITER,
+        ..Row::new("leavesexpel", 2, Budget { expels: 1, owns: 1, ..ops(1, 0, 1, 0) })
+    },
 ];
 
 /// Rules of the machines, each with a row that does not hold without it.
@@ -142,6 +165,9 @@ const RULES: &[(Rule, &str)] = &[
     (Rule::CopyTwice, "doubleback"),
     (Rule::NoAdoption, "agentread"),
     (Rule::NotMine, "threeagent"),
+    (Rule::AloneServes, "alone"),
+    (Rule::AloneEarly, "alone"),
+    (Rule::AloneWriters, "alonenamed"),
     (Rule::DropKept, "forget"),
     (Rule::ReadFreed, "forgetread"),
     (Rule::ReadOvertaken, "forgetread"),
@@ -167,6 +193,8 @@ const SLIPS: &[(Slip, &str)] = &[
     (Slip::NoGenerationFlash, "forgetread"),
     (Slip::CopiesForgotten, "agentback"),
     (Slip::QuietEarly, "expelback"),
+    (Slip::LeaveUndurable, "leavesnode"),
+    (Slip::LeaveInDirect, "leavesdirect"),
 ];
 
 /// What is to be searched: the row, and what should come of it.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use headstart_units::Nanos;
 
-use super::node::{NOW, Node, Power};
+use super::node::{NOW, Node};
 use super::rank::{Op, Rank};
 use super::register::FOREIGN;
-use super::row::{Kind, Slip};
+use super::row::{Alone, Kind, Slip};
 use super::shared::Shared;
 use super::world::World;
 use crate::log::Log;
@@ -45,7 +45,7 @@ impl World {
         for file in (0..self.row.files).map(|file| FileId(u64::from(file))) {
             let owns = |node: &Node| {
                 let agent = node.agent.as_ref().filter(|_| !node.is_off() && (!self.row.timed || node.is_valid()));
-                agent.is_some_and(|agent| agent.owns(file))
+                agent.is_some_and(|agent| agent.owns(file) || agent.is_alone(file))
             };
             if self.nodes.iter().filter(|node| owns(node.get())).count() > 1 {
                 return Err(format!("{file:?} has two owners"));
@@ -94,7 +94,12 @@ impl World {
     /// The thread has looked at the deadline.
     fn go(&mut self, number: u8, op: Op) {
         let clear = self.node(number).clear[op.file as usize] & (1 << op.block) != 0;
+        let op =
+            if op.kind == Kind::Absorb && self.refuses(number, &op) { Op { kind: Kind::Direct, ..op } } else { op };
         match op.kind {
+            Kind::Absorb if self.is_alone(number, &op) => self.absorb_alone(number, op),
+            Kind::Direct if !clear && self.is_alone(number, &op) => self.set(number, self.direct_alone(op)),
+            Kind::Read if !clear && self.is_alone(number, &op) => self.read_alone(number, op),
             Kind::Sync => self.set(number, Rank::Syncs(op)),
             Kind::Absorb => {
                 let place = self.write_flash(number, op.value);
@@ -120,9 +125,7 @@ impl World {
             }
             Rank::Cheap { op, landed: true } => {
                 self.end(number, op, op.value);
-                if self.change(number, |node| std::mem::take(&mut node.named)) {
-                    self.agent(number, |agent| agent.on_writer_ended(op.file(), Vec::new()));
-                }
+                self.say_ended(number, &op);
             }
             Rank::Disk { op, disturbed, of } => {
                 let value = self.read_slow(self.block(&op));
@@ -135,12 +138,15 @@ impl World {
                     }
                 }
             }
-            Rank::Direct { op, landed: false } => {
-                let after = if node.expelled { Rank::Failed } else { Rank::Direct { op, landed: true } };
+            Rank::Direct { op, landed: false, by_owner } => {
+                let after = if node.expelled { Rank::Failed } else { Rank::Direct { op, landed: true, by_owner } };
                 self.write_slow(number, self.block(&op), op.value);
                 self.set(number, after);
             }
-            Rank::Direct { op, landed: true } => self.ask(number, op, Ask::WriteDone { range: op.range() }),
+            Rank::Direct { op, landed: true, by_owner } if !by_owner || self.is_alone(number, &op) => {
+                self.end_direct_alone(number, op);
+            }
+            Rank::Direct { op, landed: true, .. } => self.ask(number, op, Ask::WriteDone { range: op.range() }),
             Rank::Flash { op, disturbed: true, .. } if !self.slips(Slip::NoGenerationFlash) => {
                 self.set(number, Rank::Look(op))
             }
@@ -222,11 +228,13 @@ impl World {
         self.change(number, |node| {
             node.left = node.agent.take().map(|agent| agent.log().clone());
             node.looking = None;
+            node.leaving = None;
         });
     }
 
     pub(super) fn restart(&mut self, number: u8) {
-        let Some(view) = self.view.restarted(self.node(number).member()) else {
+        let member = self.node(number).member();
+        let Some(view) = self.view.restarted(member).or_else(|| self.view.joined(member)) else {
             // It was expelled meanwhile: the new agent finds that out, and so do the threads.
             self.change(number, |node| {
                 node.expelled = true;
@@ -241,12 +249,15 @@ impl World {
         };
         self.set_view(view);
         let view = self.view.clone();
-        let seat = view.seat(self.node(number).member()).expect("it has one");
+        let (row, seat) = (self.row, view.seat(self.node(number).member()).expect("it has one"));
         let rank = self.change(number, |node| {
             let timing = Timing { hold: Nanos(1), margin: Nanos::ZERO };
             let log = node.left.take().expect("it was killed");
             node.seat = seat;
-            node.agent = Some(Member::new(seat, timing, log, node.found()));
+            if row.alone == Alone::Leaves {
+                node.set_bits();
+            }
+            node.agent = Some(World::member(row, seat, timing, log, node.found()));
             node.rank
         });
         self.agent(number, |agent| agent.on_view(NOW, NOW, view));
@@ -295,7 +306,7 @@ impl World {
         self.change(number, |node| {
             node.left = Some(node.log().cut(node.durable));
             node.agent = None;
-            node.power = Power::Off;
+            node.dead = true;
             node.rank = Rank::Failed;
             node.movers.clear();
             node.looking = None;
@@ -304,23 +315,9 @@ impl World {
         self.register.lose(number);
     }
 
-    /// A node that was not there joins.
-    pub(super) fn join(&mut self, number: u8) {
-        self.left.joins -= 1;
-        let member = self.node(number).member();
-        self.set_view(self.view.joined(member).expect("it was never there"));
-        let view = self.view.clone();
-        self.change(number, |node| {
-            let timing = Timing { hold: Nanos(1), margin: Nanos::ZERO };
-            node.agent = Some(Member::new(node.seat, timing, Log::default(), Vec::new()));
-            node.power = Power::On;
-        });
-        self.agent(number, |agent| agent.on_view(NOW, NOW, view));
-    }
-
-    /// A node whose thread does nothing leaves: it syncs, and says itself how much of its log counts.
-    pub(super) fn leave(&mut self, number: u8) {
-        self.left.leaves -= 1;
+    /// A member whose thread does nothing goes: it syncs, and says itself how much of its log counts.
+    pub(super) fn depart(&mut self, number: u8) {
+        self.left.departures -= 1;
         self.barrier(number);
         let (member, end) = (self.node(number).member(), self.node(number).durable);
         self.set_view(self.view.left(member, end).expect("it has a seat"));

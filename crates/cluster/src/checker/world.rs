@@ -9,14 +9,14 @@ use headstart_units::request::Range;
 use super::node::{Mover, NOW, Node, Place, blocks};
 use super::rank::{Op, Rank};
 use super::register::{FOREIGN, Register};
-use super::row::{Budget, Kind, Row, Slip};
+use super::row::{Alone, Budget, Kind, Row, Slip};
 use super::shared::Shared;
 use crate::log::Log;
 use crate::message::{Answer, Ask, Envelope};
-use crate::names::{MemberId, RequestId, Seat};
+use crate::names::{FileId, MemberId, RequestId, Seat};
 use crate::output::Output;
 use crate::record::What;
-use crate::{Fate, Member, Timing, View};
+use crate::{Fate, Found, Member, Timing, View};
 
 /// A block of the slow file: what its servers have, and what a node's cache has that the servers have not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,18 +49,25 @@ impl World {
     pub(super) fn new(row: &'static Row) -> World {
         let member = |node| MemberId { node: u16::from(node), life: 0 };
         let seats: Vec<Seat> = (0..row.members).map(|node| Seat { member: member(node), incarnation: 0 }).collect();
-        let first = seats[..row.first as usize].to_vec();
-        let view = Arc::new(View::first(first.clone(), row.files as usize));
+        let first = seats.iter().take(seats.len() - usize::from(row.joins)).copied().collect();
+        let view = Arc::new(View::first(first, row.files as usize));
         let timing = Timing { hold: Nanos(1), margin: Nanos::ZERO };
         let agent = |seat: &Seat| {
-            let mut agent = Member::new(*seat, timing, Log::default(), Vec::new());
-            agent.settle_at(view.clone());
-            agent.on_view(NOW, NOW, view.clone());
+            let mut agent = World::member(row, *seat, timing, Log::default(), Vec::new());
+            if row.joins && row.alone != Alone::Never {
+                // The first of the site has had all files to itself, and has not looked at any view.
+                (0..row.files).for_each(|file| agent.begin_alone(FileId(u64::from(file))));
+            } else {
+                agent.settle_at(view.clone());
+                agent.on_view(NOW, NOW, view.clone());
+            }
             agent.take_outputs();
             agent
         };
-        let node = |seat: &Seat| Node::new(*seat, first.contains(seat).then(|| agent(seat)), row.files, row.places);
-        let nodes = seats.iter().map(|seat| Shared::new(node(seat)));
+        let nodes = seats.iter().map(|seat| match view.seat(seat.member) {
+            None => Shared::new(Node::outside(*seat, row.files, row.places)),
+            Some(_) => Shared::new(Node::new(agent(seat), row.files, row.places)),
+        });
         let blocks = row.files * row.blocks;
         World {
             row,
@@ -71,6 +78,12 @@ impl World {
             view: view.clone(),
             register: Register::new(blocks),
         }
+    }
+
+    /// An agent as the row has them.
+    pub(super) fn member(row: &Row, seat: Seat, timing: Timing, log: Log, found: Vec<(FileId, Vec<Range>)>) -> Member {
+        let member = Member::new(seat, timing, log, found);
+        if row.alone == Alone::Never { member } else { member.keeping_claims_back() }
     }
 
     pub(super) fn slips(&self, slip: Slip) -> bool {
@@ -111,20 +124,22 @@ impl World {
     fn carry_out(&mut self, node: u8, output: Output) {
         match output {
             Output::Send(envelope) => self.send(envelope),
-            Output::Append(_) => {}
+            // A thread that waits hears that it is to look again.
+            Output::Append(_) | Output::Alone(_) => {}
             Output::Answer(id, answer) => self.answer(node, id, answer),
             Output::Clear(file, range) => self.change(node, |node| node.clear[file.0 as usize] |= blocks(range)),
             Output::Fence { file, epoch, call, range } => {
-                let writers = self.change(node, |node| {
+                self.change(node, |node| {
                     node.clear[file.0 as usize] &= !blocks(range);
                     if let Rank::Disk { op, disturbed, .. } | Rank::Flash { op, disturbed, .. } = &mut node.rank {
                         *disturbed |= op.file() == file && op.range().overlaps(range);
                     }
-                    let writers = node.writers(file);
-                    node.named |= !writers.is_empty();
-                    writers
                 });
-                self.agent(node, |agent| agent.on_fenced(file, epoch, call, range, writers));
+                if call.is_none() && self.row.alone == Alone::Leaves {
+                    return self.change(node, |node| node.leaving = Some((file, epoch)));
+                }
+                let found = Found { threads: self.named_writers(node, file), uses: false };
+                self.agent(node, |agent| agent.on_fenced(file, epoch, call, range, found));
             }
             Output::Barrier => self.barrier(node),
             Output::StartCopy(intent, of, place) => {
@@ -275,7 +290,7 @@ impl World {
                 let place = self.write_flash(number, op.value);
                 self.ask(number, Op { kind: Kind::Absorb, ..op }, Ask::Commit { range: op.range(), place });
             }
-            Answer::Go => self.set(number, Rank::Direct { op, landed: false }),
+            Answer::Go => self.set(number, Rank::Direct { op, landed: false, by_owner: true }),
             Answer::Absent | Answer::Again => self.set(number, Rank::Look(op)),
             Answer::Disk { of } => self.set(number, Rank::Disk { op, disturbed: false, of: Some(of) }),
             Answer::Flash { of, place, durable } => {

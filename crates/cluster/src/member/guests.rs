@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
-use crate::guest::{Asked, Guest};
+use crate::guest::{Asked, Found, Guest};
 use crate::member::{Intended, Member};
-use crate::message::{Answer, Ask, Message, Writing};
+use crate::message::{Answer, Ask, Message};
 use crate::names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
 use crate::output::Output;
+use crate::owner::Owner;
 use crate::record::{Entry, Intent, Record};
 use crate::rules::{Rule, kept};
 
@@ -43,6 +44,9 @@ impl Member {
     }
 
     pub(super) fn forward(&mut self, file: FileId) {
+        if self.owners.get(&file).is_some_and(Owner::keeps_back) {
+            return;
+        }
         let home = self.view.home(file);
         let messages = self.guests.get(&file).map(|guest| guest.forward(file, home));
         for (seat, message) in messages.unwrap_or_default() {
@@ -60,14 +64,14 @@ impl Member {
     }
 
     /// Bits of a range are set, and these threads still write the slow file.
-    pub fn on_fenced(&mut self, file: FileId, epoch: Stamp, call: Option<u64>, range: Range, writers: Vec<Writing>) {
+    pub fn on_fenced(&mut self, file: FileId, epoch: Stamp, call: Option<u64>, range: Range, found: Found) {
         let Some(guest) = self.guests.get_mut(&file) else {
             return;
         };
         let Some((owner, _)) = guest.owner().filter(|(_, own)| *own == epoch) else {
             return;
         };
-        let writers = guest.list(writers, false);
+        let writers = guest.list(found, false);
         let message = match call {
             Some(number) => Message::CalledIn(file, epoch, number, range, writers),
             None => Message::Claimed { file, epoch, log: self.log.of(file), writers },
@@ -76,12 +80,18 @@ impl Member {
         self.hear_own();
     }
 
+    /// The same, as nothing of the file is on flash here any more, durably: there is no record to tell of.
+    pub fn on_left(&mut self, file: FileId, epoch: Stamp, call: Option<u64>, range: Range, found: Found) {
+        self.log.leave(file);
+        self.on_fenced(file, epoch, call, range, found);
+    }
+
     /// A thread that had been named as a writer has ended; these still write.
-    pub fn on_writer_ended(&mut self, file: FileId, writers: Vec<Writing>) {
+    pub fn on_writer_ended(&mut self, file: FileId, found: Found) {
         let Some(guest) = self.guests.get_mut(&file) else {
             return;
         };
-        let writers = guest.list(writers, true);
+        let writers = guest.list(found, true);
         if let Some((owner, epoch)) = guest.owner() {
             self.send(owner, Message::StillWriting(file, epoch, writers));
         }
@@ -107,7 +117,7 @@ impl Member {
         }
     }
 
-    fn append(&mut self, entry: Entry) -> u64 {
+    pub(super) fn append(&mut self, entry: Entry) -> u64 {
         self.out.push(Output::Append(entry));
         self.log.append(entry)
     }
@@ -115,18 +125,18 @@ impl Member {
     /// A barrier has covered the first `upto` entries of the log, with all that they speak of. One that ends past the
     /// deadline counts once this member has seen itself in the view again: else its log was cut before.
     pub fn on_synced(&mut self, now: Nanos, upto: u64) {
-        self.synced = self.synced.max(upto);
+        self.log.cover(upto);
         self.count_barriers(now);
         self.hear_own();
     }
 
     pub(super) fn count_barriers(&mut self, now: Nanos) {
         let may = self.lease.is_valid(now) || !kept(Rule::BarrierLate);
-        if !may || self.synced <= self.log.durable() {
+        if !may || !self.log.is_covered_further() {
             return;
         }
         let mut forgotten: BTreeMap<FileId, Vec<Order>> = BTreeMap::new();
-        for (file, order) in self.log.set_durable(self.synced) {
+        for (file, order) in self.log.count_covered() {
             forgotten.entry(file).or_default().push(order);
         }
         for (file, orders) in forgotten {

@@ -1,6 +1,6 @@
 //! What other members say, by who it is for: the home, the owner, the guest.
 
-use crate::guest::{ALL, Told};
+use crate::guest::{ALL, Found, Told};
 use crate::member::Member;
 use crate::message::{Answer, Ask, Envelope, Message};
 use crate::names::{FileId, MemberId, RequestId, Seat, Stamp};
@@ -40,9 +40,7 @@ impl Member {
                 self.with_owner(file, |owner, _, _| owner.on_noted(member));
             }
             Message::Noted(..) => {}
-            Message::Emptied(member) => {
-                self.emptied.entry(member).or_default().insert(from);
-            }
+            Message::Emptied(member) => self.home.on_emptied(from, member),
             Message::Ping(id) => self.send(from, Message::Pong(id)),
             Message::Pong(id) => self.on_pong(from.member, id),
             Message::Heard(slots) => self.undeclared.retain(|slot| !slots.contains(slot)),
@@ -118,6 +116,7 @@ impl Member {
         match message {
             Message::Claimed { file, epoch, log, writers } if self.owner_has(file, epoch) => {
                 self.with_owner(file, |owner, site, mail| owner.on_claimed(site, from, &log, &writers, mail));
+                self.settle_own(file);
             }
             Message::CalledIn(file, epoch, number, range, writers) if self.owner_has(file, epoch) => {
                 self.with_owner(file, |owner, site, mail| {
@@ -128,7 +127,10 @@ impl Member {
                 self.with_owner(file, |owner, site, mail| owner.on_still_writing(site, from, &writers, mail));
             }
             Message::Asked(file, epoch, id, ask) if self.owner_has(file, epoch) => {
-                self.with_owner(file, |owner, site, mail| owner.on_asked(site, from.member, id, ask, mail));
+                self.with_owner(file, |owner, site, mail| {
+                    owner.on_asked(site, from.member, id, ask, mail);
+                    owner.wake(site.me, mail);
+                });
             }
             Message::Asked(file, epoch, ..) => self.send(from, Message::NotMine(file, epoch)),
             _ => {}
@@ -170,12 +172,17 @@ impl Member {
             Message::Yours { file, epoch, ask, logged } => {
                 let newer = self.owners.get(&file).is_none_or(|owner| owner.epoch() < epoch);
                 if newer && self.guests.entry(file).or_default().on_owned(self.seat, epoch) {
-                    self.owners.insert(file, Owner::named(file, epoch, ask, logged));
+                    let mut owner = Owner::named(file, epoch, ask, logged);
+                    if self.keeps_back {
+                        owner.keep_back(self.seat.member);
+                    }
+                    self.owners.insert(file, owner);
                     self.with_owner(file, |owner, site, mail| {
                         owner.on_view(site, mail);
                         owner.again(site, mail);
                     });
                     self.forward(file);
+                    self.settle_own(file);
                 }
             }
             _ => {}
@@ -209,7 +216,7 @@ impl Member {
                     if kept(Rule::ClaimNoBits) {
                         self.out.push(Output::Fence { file, epoch, call: None, range: ALL });
                     } else {
-                        self.on_fenced(file, epoch, None, ALL, Vec::new());
+                        self.on_fenced(file, epoch, None, ALL, Found::default());
                     }
                     self.forward(file);
                 }

@@ -43,7 +43,6 @@ impl Member {
         let unread = out.into_iter().filter(|member| !self.buried.contains_key(member));
         self.out.extend(unread.map(Output::ReadLog));
         self.buried.retain(|member, _| self.view.gone().any(|(gone, _)| gone == *member));
-        self.emptied.clear();
         self.drop_given_up(before);
         for guest in self.guests.values_mut() {
             guest.on_view(self.view.seats());
@@ -62,6 +61,7 @@ impl Member {
         let dismissed: Vec<MemberId> =
             named.into_iter().filter(|member| !self.view.named().any(|other| other == *member)).collect();
         self.with_owners(|owner, site, mail| owner.on_dismissed(site, &dismissed, mail));
+        self.settle_all_own();
         self.with_home(|home, view, buried, mail| home.serve(view, buried, mail));
         self.again();
     }
@@ -83,6 +83,7 @@ impl Member {
     pub fn on_log_read(&mut self, member: MemberId, log: Log) {
         self.buried.insert(member, log);
         self.with_owners(|owner, site, mail| owner.on_view(site, mail));
+        self.settle_all_own();
         self.with_home(|home, view, buried, mail| home.serve(view, buried, mail));
         self.tell_emptied();
         self.hear_own();

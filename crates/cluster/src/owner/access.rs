@@ -108,11 +108,6 @@ impl Access {
         self.calls.is_empty()
     }
 
-    /// Whether nobody touches anything, and nobody may.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.holders.is_empty() && self.readers.is_empty() && self.calls.is_empty() && self.writers.is_empty()
-    }
-
     /// A member answered a call: it holds nothing of the range, but these threads of it still write.
     pub(crate) fn called_in(&mut self, seat: Seat, number: u64, range: Range, writers: &Writers) {
         let member = seat.member;
@@ -181,6 +176,11 @@ impl Access {
     /// Whether a thread writes the slow file there.
     pub(crate) fn is_writing(&self, range: Range) -> bool {
         self.writing.touches(range)
+    }
+
+    /// Whether a thread writes the slow file anywhere.
+    pub(crate) fn any_writers(&self) -> bool {
+        !self.writers.is_empty()
     }
 
     /// A member is out: nothing that it does counts any more.

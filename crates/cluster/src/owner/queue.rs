@@ -47,10 +47,13 @@ impl Queue {
         self.last.insert((from, id.slot), (id.seq, outcome));
     }
 
-    /// It waits behind all others, instead of what its thread waited for.
+    /// It waits behind all others, instead of what its thread waited for; or where it is, if it waits already.
     pub(crate) fn push(&mut self, waiting: Waiting) {
         let thread = (waiting.from, waiting.id.slot);
-        if let Some(before) = self.arrivals.remove(&thread) {
+        if let Some(before) = self.arrivals.get(&thread).copied() {
+            if self.waiting.get(&before) == Some(&waiting) {
+                return;
+            }
             self.waiting.remove(&before);
         }
         let arrival = self.waiting.last_key_value().map_or(0, |(last, _)| last + 1);

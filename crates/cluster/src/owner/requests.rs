@@ -13,7 +13,7 @@ use crate::view::Fate;
 impl Owner {
     /// A thread of a member asks.
     pub(crate) fn on_asked(&mut self, site: &Site<'_>, from: MemberId, id: RequestId, ask: Ask, mail: &mut Mail) {
-        if self.stage == Stage::GivesUp || self.stage == Stage::GivenUp {
+        if self.stage == Stage::GivenUp {
             return mail.push((from, Message::NotMine(self.file, self.epoch)));
         }
         if let Some((seq, outcome)) = self.queue.last(from, id.slot).filter(|_| kept(Rule::NoIds)) {
@@ -60,7 +60,7 @@ impl Owner {
         }
     }
 
-    fn next(&mut self) -> Order {
+    pub(crate) fn next(&mut self) -> Order {
         self.seq += 1;
         Order { epoch: self.epoch, seq: self.seq }
     }

@@ -1,7 +1,7 @@
 //! How space comes back: dead records are forgotten by their logs, logs of members that are out are emptied, and files
 //! in which nothing is left are given up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guest::ALL;
 use crate::message::Message;
@@ -11,24 +11,35 @@ use crate::rules::{Rule, kept};
 use crate::stack::Stacked;
 use crate::view::{Fate, View};
 
+/// What an owner waits for without anybody waiting for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Space {
+    /// Dead records whose readers are called in, by the number of that call.
+    pub(super) reading: BTreeMap<Order, u64>,
+    /// Dead records that logs were told to forget.
+    pub(super) told: BTreeSet<Order>,
+    /// Members that are out and whose logs have nothing of the file; whether the home has heard so.
+    pub(super) drained: BTreeMap<MemberId, bool>,
+}
+
 impl Owner {
     /// Has dead records forgotten, once nobody reads where their bytes lie.
     pub(super) fn forget_dead(&mut self, site: &Site<'_>, mail: &mut Mail) {
         for order in self.stack.take_ripe() {
-            let known = self.told.contains(&order) || self.reading.contains_key(&order);
+            let known = self.space.told.contains(&order) || self.space.reading.contains_key(&order);
             let Some(stacked) = self.stack.get(order).filter(|_| !known) else {
                 continue;
             };
             let range = stacked.record.range;
             let calls = if kept(Rule::ReadFreed) { self.access.call_readers(range) } else { Vec::new() };
-            self.reading.insert(order, calls.first().map_or(0, |call| call.number));
+            self.space.reading.insert(order, calls.first().map_or(0, |call| call.number));
             self.send_calls(calls.into_iter(), mail);
         }
         let over = |(order, call): (&Order, &u64)| (!self.access.is_open(*call)).then_some(*order);
-        let now: Vec<Order> = self.reading.iter().filter_map(over).collect();
+        let now: Vec<Order> = self.space.reading.iter().filter_map(over).collect();
         for order in &now {
-            self.reading.remove(order);
-            self.told.insert(*order);
+            self.space.reading.remove(order);
+            self.space.told.insert(*order);
         }
         self.free(site, now, mail);
         self.tell_drained(site, false, mail);
@@ -60,7 +71,7 @@ impl Owner {
     /// A member's log has durably forgotten records.
     pub(crate) fn on_forgotten(&mut self, site: &Site<'_>, from: MemberId, orders: &[Order], mail: &mut Mail) {
         for order in orders {
-            if self.stack.get(*order).is_some_and(|stacked| stacked.of == from) && self.told.remove(order) {
+            if self.stack.get(*order).is_some_and(|stacked| stacked.of == from) && self.space.told.remove(order) {
                 self.stack.forget(*order);
             }
         }
@@ -69,7 +80,7 @@ impl Owner {
 
     /// Says again what logs have not forgotten, and that a file was given up.
     pub(super) fn space_again(&self, site: &Site<'_>, mail: &mut Mail) {
-        self.free(site, self.told.iter().copied().collect(), mail);
+        self.free(site, self.space.told.iter().copied().collect(), mail);
         if self.stage == Stage::GivenUp {
             mail.push((site.view.home(self.file).member, Message::Release(self.file, self.epoch)));
         }
@@ -81,13 +92,14 @@ impl Owner {
             return;
         }
         for (member, log) in site.buried {
-            let read = || self.reading.keys().any(|order| self.stack.get(*order).is_some_and(|of| of.of == *member));
+            let read =
+                || self.space.reading.keys().any(|order| self.stack.get(*order).is_some_and(|of| of.of == *member));
             if !log.speaks_of(self.file) || !self.stack.is_drained(*member) || read() {
                 continue;
             }
-            let heard = self.drained.get(member).copied();
+            let heard = self.space.drained.get(member).copied();
             if heard.is_none() || (again && heard == Some(false)) {
-                self.drained.insert(*member, false);
+                self.space.drained.insert(*member, false);
                 mail.push((site.view.home(self.file).member, Message::Drained(self.file, self.epoch, *member)));
             }
         }
@@ -95,7 +107,7 @@ impl Owner {
 
     /// The home has heard that.
     pub(crate) fn on_noted(&mut self, member: MemberId) {
-        self.drained.entry(member).and_modify(|heard| *heard = true);
+        self.space.drained.entry(member).and_modify(|heard| *heard = true);
     }
 
     /// Gives the file up, where no log has anything of it and nobody waits: calls in what others hold.
@@ -112,20 +124,29 @@ impl Owner {
         true
     }
 
-    /// What was called in has come in: the home may say that nobody owns the file.
+    /// What was called in has come in: the home may say that nobody owns the file. If a thread still writes, it does not
+    /// wait for that: it goes on as owner.
     pub(super) fn go_on_giving_up(&mut self, site: &Site<'_>, mail: &mut Mail) {
-        if self.stage == Stage::GivesUp && (self.access.is_idle() || !kept(Rule::ReleaseHeld)) {
-            self.stage = Stage::GivenUp;
-            mail.push((site.view.home(self.file).member, Message::Release(self.file, self.epoch)));
+        let held = !self.access.has_no_calls() && kept(Rule::ReleaseHeld);
+        if self.stage != Stage::GivesUp || held {
+            return;
         }
+        if self.access.is_writing(ALL) && kept(Rule::ReleaseHeld) {
+            self.stage = Stage::Owns;
+            return;
+        }
+        self.stage = Stage::GivenUp;
+        let waiting = self.queue.take();
+        mail.extend(waiting.map(|waiting| (waiting.from, Message::NotMine(self.file, self.epoch))));
+        mail.push((site.view.home(self.file).member, Message::Release(self.file, self.epoch)));
     }
 
     /// Whether something is to be said again, though nobody waits for it.
     pub(crate) fn has_to_say(&self, view: &View) -> bool {
         let can_forget = |stacked: &Stacked| view.fate(stacked.of) == Fate::Seated;
         self.stage == Stage::GivenUp
-            || self.drained.values().any(|heard| !heard)
-            || self.told.iter().any(|order| self.stack.get(*order).is_some_and(can_forget))
+            || self.space.drained.values().any(|heard| !heard)
+            || self.space.told.iter().any(|order| self.stack.get(*order).is_some_and(can_forget))
     }
 
     /// Whether the home alone has to hear that the file was given up.
