@@ -150,6 +150,10 @@ impl Overlay {
 
     fn clear_bits(&mut self, shared: Shared<'_>) {
         self.close_empty(shared);
+        if self.sharing.get().is_none() {
+            // As an agent before left them, which was among others.
+            self.granules.admit_all(shared);
+        }
         let mut granules = std::mem::take(&mut self.granules);
         let in_use = |file, bit| {
             self.copies.within(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range))

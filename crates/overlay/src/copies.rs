@@ -134,7 +134,8 @@ impl Overlay {
         let direct = self.leases.direct_of(file).find_map(|direct| ends(direct.range));
         let copied = || self.copies.within(file, mapped.range).next().map(|copy| copy.range.end());
         // Whoever waits to write the range would wait for ever if one write-back after the other began there.
-        let waiting = || self.pending.wanted_to_write(file).find_map(ends);
+        // But where threads wait until the file has left flash.
+        let waiting = || self.pending.wanted_to_write(file).find_map(ends).filter(|_| !self.sharing.holds_back(file));
         direct.or_else(copied).or_else(waiting)
     }
 

@@ -208,6 +208,67 @@ fn nothing_synced_is_lost_and_nothing_foreign_appears_when_the_power_fails() {
     run_many(2500, Crash::Power, 5_000);
 }
 
+/// A case of two or three nodes, whose agents are killed now and then if `kills`. What was pushed, what was refused as
+/// others use it, and how many agents began anew.
+fn run_cluster(seed: u64, kills: bool) -> (Vec<String>, [u64; 3]) {
+    let mut world = World::new(seed);
+    let agents = 2 + world.random.below(2) as usize;
+    world = World::of_agents(seed, world.agents[0].settings.clone(), agents);
+    world.whims.hot = world.random.chance(50);
+    world.whims.reads = world.random.chance(50);
+    world.whims.apart = world.random.pick(&[30, 95, 99]);
+    let losses = world.random.pick(&[0, 0, 10]);
+    world.cluster(losses);
+    let steps = 300 + world.random.below(2000);
+    for _ in 0..steps {
+        world.step(true);
+        if kills && !world.agents[world.at].is_dead && world.random.below(100) == 0 {
+            let at = world.at;
+            world.agents[at].dying = Some(world.random.below(8));
+        }
+        if !world.violations.is_empty() {
+            return (world.violations, [0; 3]);
+        }
+    }
+    let refused: u64 = world.agents.iter().map(|agent| agent.overlay.counters().refused_bypassed_total).sum();
+    world.finish();
+    let restarts = world.agents.iter().map(|agent| agent.restarts).sum();
+    (world.violations, [world.pushes, refused, restarts])
+}
+
+fn run_clusters(cases: u64, kills: bool) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let mut seeds = Random(17);
+    let seeds: Vec<u64> = match number("SEED") {
+        Some(seed) => vec![seed],
+        None => (0..cases * number("CASES").unwrap_or(1)).map(|_| seeds.next()).collect(),
+    };
+    let mut sums = [0; 3];
+    let count = seeds.len() as u64;
+    for seed in seeds {
+        eprintln!("SEED={seed}");
+        let (violations, counts) = run_cluster(seed, kills);
+        assert!(violations.is_empty(), "SEED={seed}: {}", violations.join("\n"));
+        (0..3).for_each(|at| sums[at] += counts[at]);
+    }
+    println!("pushed, refused for sharing, restarts: {sums:?}");
+    assert!(
+        count == 1 || sums[..2].iter().all(|sum| *sum > count / 2),
+        "hardly anything was absorbed, or shared: {sums:?}"
+    );
+    assert!(count == 1 || !kills || sums[2] > count, "hardly an agent was killed: {sums:?}");
+}
+
+#[test]
+fn reads_are_never_stale_wherever_files_are_used_by_programs_on_several_nodes() {
+    run_clusters(300, false);
+}
+
+#[test]
+fn the_death_of_agents_of_several_nodes_loses_nothing_and_stops_nobody() {
+    run_clusters(300, true);
+}
+
 #[test]
 fn of_several_agents_those_that_serve_nobody_do_nothing() {
     let mut world = World::of_agents(7, crate::Settings::default(), 3);

@@ -67,6 +67,9 @@ impl Overlay {
 
     /// Starts fetching the first part of a critical range that is not on flash; false if there is no room now.
     fn start_fetch(&mut self, shared: Shared<'_>, critical: Critical) -> bool {
+        if !self.sharing.is_alone(critical.file) {
+            return true;
+        }
         let Some(file) = self.files.get_mut(&critical.file) else { return true };
         if file.sooner.is_disk(&shared.files[critical.file as usize].read_times) {
             return true;

@@ -49,6 +49,7 @@ impl Overlay {
         self.files.insert(number, File::new(identity, path.to_vec(), 0));
         self.set_size(number, size);
         self.append(&Record::File { file: number, identity, path: path.to_vec() });
+        self.enter(shared, number);
         Ok(number)
     }
 
@@ -110,6 +111,7 @@ impl Overlay {
         self.placing.forget_file(number);
         self.mapping.evicted().forget_file(number);
         self.fetches.forget_file(number);
+        self.leave_number(shared, number);
         shared.files[number as usize].used.store(0, Ordering::Release);
         self.barrier.forget_file(number);
         self.outbox.push(Output::Forget(number));

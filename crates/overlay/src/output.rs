@@ -2,7 +2,9 @@
 
 use crate::errno;
 use crate::flash_space::Run;
+use headstart_cluster::MemberId;
 use headstart_protocol::message::Envelope;
+use headstart_units::Nanos;
 use headstart_units::request::Range;
 
 /// An answer to a request.
@@ -190,6 +192,15 @@ pub enum Output {
     RemoveDataFile(u32),
     /// Nobody has the file open any more and nothing of it is on flash: close what is open for it.
     Forget(u32),
+    /// Send a message to another member's agent; whether it arrives is open.
+    Send(headstart_cluster::Envelope),
+    /// Threads may rely upon what they hold until then, by CLOCK_MONOTONIC: it stands in the shared file's header, if
+    /// there is another member.
+    Deadline(Nanos),
+    /// Read the log of a member that is out, up to its cut; then [`super::Overlay::on_log_read`].
+    ReadLog(MemberId),
+    /// This member was expelled: its threads fail, and no copy begins any more.
+    Expelled,
 }
 
 /// Files that a barrier could not sync; none if it was something else.

@@ -27,6 +27,7 @@ use crate::parts::pacing::Pacing;
 use crate::parts::pending::Requests;
 use crate::parts::placing::Placing;
 use crate::parts::rings::Rings;
+use crate::parts::sharing::Sharing;
 use crate::parts::threads::Threads;
 use crate::process::Process;
 use crate::settings::Settings;
@@ -46,6 +47,8 @@ pub struct Overlay {
     pub(crate) mapping: Mapping,
     /// Who takes part.
     pub(crate) threads: Threads,
+    /// Files that other nodes may use.
+    pub(crate) sharing: Sharing,
     /// Commits that need no answer.
     pub(crate) rings: Rings,
     /// Reads of flash that need none.
@@ -84,6 +87,7 @@ impl Overlay {
             granules: Granules::default(),
             mapping: Mapping::default(),
             threads: Threads::new(settings.slab_bytes_max),
+            sharing: Sharing::default(),
             rings: Rings::default(),
             listings: Listings::default(),
             absorbed: BTreeSet::new(),
@@ -129,6 +133,7 @@ impl Overlay {
         self.end_given_up(shared);
         self.take_hints(shared);
         self.follow_programs(shared);
+        self.tell_of_ended_writers(shared);
         self.progress(shared);
     }
 

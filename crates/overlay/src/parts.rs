@@ -22,6 +22,7 @@ pub(crate) mod pending;
 pub(crate) mod placing;
 pub(crate) mod reserve;
 pub(crate) mod rings;
+pub(crate) mod sharing;
 pub(crate) mod slabs;
 pub(crate) mod threads;
 pub(crate) mod watch;

@@ -273,8 +273,8 @@ impl Overlay {
     fn missing_of(&self, (_, number, offset): Rank, from: u64) -> Option<Range> {
         let most = if self.is_following() { FOLLOWING_BYTES } else { FETCH_BYTES };
         let file = &self.files[&number];
-        if file.names.is_unlinked() || file.looks.is_unseen() || file.users.bypass_us() || file.placed.error().is_some()
-        {
+        let unwanted = file.users.bypass_us() || !self.sharing.is_alone(number);
+        if file.names.is_unlinked() || file.looks.is_unseen() || unwanted || file.placed.error().is_some() {
             return None;
         }
         let region = file.placed.holding(offset)?.range;

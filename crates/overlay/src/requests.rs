@@ -31,10 +31,9 @@ use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
 
 use self::begun::Begun;
-use self::reads::Reading;
 use crate::output::Answer;
 use crate::overlay::Overlay;
-use crate::parts::pending::{Commit, CommitStep, Operation, Pending};
+use crate::parts::pending::{Commit, CommitStep, Operation, Pending, Reading};
 use crate::recency::Access;
 
 /// The file that a request names by a number it was told.
@@ -99,6 +98,9 @@ impl Overlay {
             }
             Request::Read { file, offset, length, leased, in_order } => {
                 let read = Reading { file, range: Range::new(offset, length), leased, access: Access::of(in_order) };
+                if self.sharing.holds_back(file) {
+                    return Begun::Waits(Operation::Read(read));
+                }
                 Begun::Answered(self.read(shared, slot, read))
             }
             Request::Write { file, offset, length, extends } => {
@@ -130,6 +132,7 @@ impl Overlay {
     pub(crate) fn advance(&mut self, shared: Shared<'_>) {
         let mut progress = true;
         self.start_extensions(shared);
+        self.heed(shared);
         while progress {
             let mut ended = Vec::new();
             let waits_for_space = self.waits_for_space();
@@ -142,6 +145,8 @@ impl Overlay {
             progress = !ended.is_empty();
             // One for all commits that are applied by now: it is carried out once their records are appended.
             progress |= self.start_extensions(shared);
+            // A file that has left flash is told of, and what is told of others lets requests go on.
+            progress |= self.heed(shared);
             ended.into_iter().for_each(|file| self.forget_if_done(shared, file));
         }
     }
@@ -179,6 +184,9 @@ impl Overlay {
 
     fn attempt(&mut self, shared: Shared<'_>, pending: &mut Pending) -> Option<Answer> {
         let slot = pending.envelope.slot;
+        if pending.touched().is_some_and(|file| self.sharing.holds_back(file)) {
+            return None;
+        }
         match pending.operation {
             Operation::Commit(_) => self.attempt_commit(shared, pending),
             Operation::Slab { file, range, until_ns } => self.attempt_slab(shared, slot, file, range, until_ns),
@@ -193,6 +201,9 @@ impl Overlay {
             Operation::Open { file, barrier, longer } => self.attempt_open(file, barrier, longer),
             Operation::WriteBack { file, range } => self.attempt_write_back(file, range),
             Operation::Bypass { file, writes } => self.attempt_bypass(file, writes),
+            Operation::Read(read) => Some(self.read(shared, slot, read)),
+            Operation::ToOwn { file, range, until_ns } => self.attempt_to_own(shared, slot, file, range, until_ns),
+            Operation::Leave { file } => self.attempt_leave(shared, file),
         }
     }
 }

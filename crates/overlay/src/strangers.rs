@@ -42,6 +42,6 @@ impl Overlay {
 
     /// Whether what is written of the file goes to the slow file alone.
     pub(crate) fn is_left_alone(&self, file: u32) -> bool {
-        self.is_kept_off() || self.files[&file].is_left_alone()
+        self.is_kept_off() || !self.sharing.is_alone(file) || self.files[&file].is_left_alone()
     }
 }

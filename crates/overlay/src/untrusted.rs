@@ -73,7 +73,7 @@ impl Overlay {
             self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
             self.set_dirty(file, &mapped);
         }
-        let bypassed = self.is_kept_off() || self.files[&file].users.bypass_us();
+        let bypassed = self.is_kept_off() || self.files[&file].users.bypass_us() || !self.sharing.is_alone(file);
         for mapped in self.mapping.evicted().take(file) {
             if bypassed || self.files[&file].map.touches(mapped.range) {
                 continue;

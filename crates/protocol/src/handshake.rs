@@ -34,8 +34,8 @@
 //! raises the generation of every set bit, as the one before may have died between the two.
 
 use super::shared::{
-    BITS_PER_FILE, Counter, FileEntry, KIND_EXTEND, KIND_WRITE, STATE_ASKING, STATE_CHEAP, STATE_FREE, STATE_LISTED,
-    STATE_READING, Shared, Slot, bits_of, granules_of, only_granule, word_of_granule,
+    BITS_PER_FILE, Counter, FileEntry, GRANULES_PER_FILE, KIND_EXTEND, KIND_WRITE, STATE_ASKING, STATE_CHEAP,
+    STATE_FREE, STATE_LISTED, STATE_READING, Shared, Slot, bits_of, granules_of, only_granule, word_of_granule,
 };
 use headstart_units::GRANULE_BYTES;
 use headstart_units::atomics::{Ordering, fence};
@@ -285,6 +285,31 @@ impl Shared<'_> {
     pub fn raise_generation(&self, file: u32, range: Range) {
         granules_of(range).for_each(|word| self.raise_generation_in(file, word));
         fence(Ordering::Release);
+    }
+
+    /// Sets all bits of a file, and then raises all its generations: from now on its threads ask about every byte, and
+    /// whoever reads the slow file at that moment sees afterwards that this does not count.
+    pub fn announce_all(&self, file: u32) {
+        for first in (0..BITS_PER_FILE).step_by(64) {
+            let clear = !self.word(file, first).load(Ordering::SeqCst);
+            if clear != 0 {
+                self.files[file as usize].set_bits.fetch_add(clear.count_ones().into(), Ordering::SeqCst);
+                self.word(file, first).fetch_or(clear, Ordering::SeqCst);
+            }
+        }
+        (0..GRANULES_PER_FILE).for_each(|word| self.raise_generation_in(file, word));
+        fence(Ordering::SeqCst);
+    }
+
+    /// Clears all bits of a file but those that `kept` says of each word, as [`Self::clear_bit`] does one.
+    pub fn clear_all_but(&self, file: u32, kept: impl Fn(u32) -> u64) {
+        for (number, first) in (0..).zip((0..BITS_PER_FILE).step_by(64)) {
+            let kept = kept(number);
+            let cleared = self.word(file, first).fetch_and(kept, Ordering::SeqCst) & !kept;
+            if cleared != 0 {
+                self.files[file as usize].set_bits.fetch_sub(cleared.count_ones().into(), Ordering::SeqCst);
+            }
+        }
     }
 
     /// Clears one bit. Nothing of its granules is on flash, and whoever sees it clear sees the slow file as

@@ -15,6 +15,7 @@ mod listings;
 mod online;
 mod regions;
 mod rings;
+mod sharing;
 mod sooner;
 mod truncations;
 

@@ -131,6 +131,7 @@ pub fn step(w: &mut World, rank: usize, begin: bool) {
     if w.ranks[rank].slot == NO_SLOT {
         return;
     }
+    w.at = w.agent_of(rank);
     w.reconnect(rank);
     match w.ranks[rank].operation.take() {
         None if begin => choose(w, rank),
@@ -148,7 +149,12 @@ pub fn step(w: &mut World, rank: usize, begin: bool) {
 
 fn choose(w: &mut World, rank: usize) {
     let process = rank / 2;
-    let path = if w.whims.hot { 0 } else { w.random.below(PATHS as u64) as usize };
+    let apart = w.whims.apart > 0 && w.random.chance(w.whims.apart);
+    let path = match (apart, w.whims.hot) {
+        (true, _) => process,
+        (false, true) => 0,
+        (false, false) => w.random.below(PATHS as u64) as usize,
+    };
     let inode = w.paths[path];
     let range = some_range(w);
     // The library holds a lock of the process across the round trip of an open and of a close, over restarts
@@ -372,7 +378,7 @@ fn library<'a>(w: &'a World, rank: usize, o: &Operation, hints: bool) -> Library
         _ => Decision::Disk(Reason::NoBenefit),
     };
     let index = w.ranks[rank].slot as u32;
-    Library { index, slot: w.slot(rank), shared: w.agents[0].memory.view(), decision }
+    Library { index, slot: w.slot(rank), shared: w.agents[w.at].memory.view(), decision }
 }
 
 /// None of what moves no bytes.
@@ -470,7 +476,7 @@ fn transfer(w: &mut World, rank: usize, o: &mut Operation, step: Step) -> Moved 
         (Step::Flash { range, data_file, place }, Kind::Read) => {
             let is_leased = w.slot(rank).held_pieces().next().is_some();
             w.listed += u64::from(!is_leased);
-            let Some(store) = w.agents[0].data.get(&data_file) else {
+            let Some(store) = w.agents[w.at].data.get(&data_file) else {
                 assert!(!is_leased, "a leased data file exists");
                 return Moved::FlashFailed(FlashFault::Broken);
             };
@@ -480,7 +486,7 @@ fn transfer(w: &mut World, rank: usize, o: &mut Operation, step: Step) -> Moved 
         }
         (Step::Flash { range, data_file, place }, _) => {
             let bytes = written(o, place, range);
-            w.agents[0].data.get_mut(&data_file).expect("a slab's data file exists").write(bytes);
+            w.agents[w.at].data.get_mut(&data_file).expect("a slab's data file exists").write(bytes);
             Moved::Bytes(range.length)
         }
         (Step::Sync, _) => {
@@ -547,7 +553,7 @@ pub fn die(w: &mut World, rank: usize) {
     }
     let late = match (o.doing, o.kind) {
         (Doing::Next(Step::Flash { range, data_file, place }), Kind::Write) => {
-            Late::Flash { data_file, bytes: written(&o, place, range) }
+            Late::Flash { agent: w.agent_of(rank), data_file, bytes: written(&o, place, range) }
         }
         (Doing::Next(Step::Slow(range)), Kind::Write) => {
             Late::Slow { inode: o.inode, bytes: written(&o, range.offset, range) }

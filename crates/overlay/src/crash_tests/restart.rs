@@ -18,30 +18,35 @@ use headstart_protocol::message::Request;
 impl World {
     /// Whether the agent dies here.
     pub fn dies(&mut self) -> bool {
-        match &mut self.agents[0].dying {
+        match &mut self.agents[self.at].dying {
             Some(0) => {
-                self.agents[0].dying = None;
+                self.agents[self.at].dying = None;
                 self.kill_agent();
             }
             Some(left) => *left -= 1,
             None => {}
         }
-        self.agents[0].is_dead
+        self.agents[self.at].is_dead
     }
 
     /// kill -9 of the agent: what its copiers had under way may land later.
     pub fn kill_agent(&mut self) {
-        self.agents[0].is_dead = true;
-        self.ranks.iter_mut().for_each(|rank| rank.connected = false);
-        for task in std::mem::take(&mut self.agents[0].tasks) {
+        self.agents[self.at].is_dead = true;
+        for rank in self.ranks_here() {
+            self.ranks[rank].connected = false;
+        }
+        for task in std::mem::take(&mut self.agents[self.at].tasks) {
             let Task::Copy { inode, order, bytes, written: false } = task else { continue };
             if bytes.len() < order.pieces.len() || self.random.chance(20) {
                 continue;
             }
             for (piece, bytes) in order.pieces.iter().zip(bytes) {
                 match order.kind {
-                    CopyKind::WriteBack => self.agents[0].ghosts.push((inode, bytes)),
-                    CopyKind::Fetch => self.late.push(Late::Flash { data_file: piece.data_file, bytes }),
+                    CopyKind::WriteBack => self.agents[self.at].ghosts.push((inode, bytes)),
+                    CopyKind::Fetch => {
+                        let (agent, data_file) = (self.at, piece.data_file);
+                        self.late.push(Late::Flash { agent, data_file, bytes });
+                    }
                 }
             }
         }
@@ -61,9 +66,9 @@ impl World {
 
     /// Lets one write of a dead thread or agent land, if there is any.
     pub fn land_one(&mut self) {
-        if !self.agents[0].ghosts.is_empty() && self.random.chance(50) {
-            let at = self.random.below(self.agents[0].ghosts.len() as u64) as usize;
-            let (inode, bytes) = self.agents[0].ghosts.swap_remove(at);
+        if !self.agents[self.at].ghosts.is_empty() && self.random.chance(50) {
+            let at = self.random.below(self.agents[self.at].ghosts.len() as u64) as usize;
+            let (inode, bytes) = self.agents[self.at].ghosts.swap_remove(at);
             self.inodes[inode].store.write(bytes);
             self.old_copies_landed();
         } else if !self.late.is_empty() {
@@ -75,15 +80,15 @@ impl World {
 
     /// Lets all write-backs of dead agents land.
     pub fn land_ghosts(&mut self) {
-        for (inode, bytes) in std::mem::take(&mut self.agents[0].ghosts) {
+        for (inode, bytes) in std::mem::take(&mut self.agents[self.at].ghosts) {
             self.inodes[inode].store.write(bytes);
         }
         self.old_copies_landed();
     }
 
     fn old_copies_landed(&mut self) {
-        if self.agents[0].ghosts.is_empty() && !self.agents[0].is_dead {
-            self.agents[0].overlay.on_old_copies_landed(self.agents[0].memory.view());
+        if self.agents[self.at].ghosts.is_empty() && !self.agents[self.at].is_dead {
+            self.agents[self.at].overlay.on_old_copies_landed(self.agents[self.at].memory.view());
             self.carry_out();
         }
     }
@@ -91,8 +96,8 @@ impl World {
     /// The next agent starts; now and then it dies on the way, before or after its checkpoint has taken the
     /// journal's place.
     pub fn restart(&mut self) {
-        self.agents[0].restarts += 1;
-        self.agents[0].tasks.clear();
+        self.agents[self.at].restarts += 1;
+        self.agents[self.at].tasks.clear();
         while self.random.chance(20) {
             let checkpoint = self.adopt();
             if self.random.chance(50) {
@@ -101,28 +106,33 @@ impl World {
         }
         let checkpoint = self.adopt();
         self.replace_journal(checkpoint);
-        self.agents[0].is_dead = false;
-        self.agents[0].leaked_pages = 0;
+        self.agents[self.at].is_dead = false;
+        self.agents[self.at].leaked_pages = 0;
+        self.rejoin();
         self.join();
         self.carry_out();
         self.old_copies_landed();
     }
 
     fn replace_journal(&mut self, checkpoint: Vec<u8>) {
-        self.agents[0].journal.bytes.truncate(HEADER_BYTES);
-        self.agents[0].journal.bytes.extend(checkpoint);
-        self.agents[0].journal.stable = self.agents[0].journal.bytes.len();
+        self.agents[self.at].journal.bytes.truncate(HEADER_BYTES);
+        self.agents[self.at].journal.bytes.extend(checkpoint);
+        self.agents[self.at].journal.stable = self.agents[self.at].journal.bytes.len();
     }
 
     /// The next agent begins; the checkpoint that takes the journal's place.
     pub fn adopt(&mut self) -> Vec<u8> {
-        let recovered = Recovered::replay(&self.agents[0].journal.bytes[HEADER_BYTES..], Replay::Everything);
-        let living: BTreeSet<u32> =
-            self.ranks.iter().filter(|rank| rank.slot != NO_SLOT).map(|rank| rank.slot as u32).collect();
+        let recovered = Recovered::replay(&self.agents[self.at].journal.bytes[HEADER_BYTES..], Replay::Everything);
+        let living: BTreeSet<u32> = self
+            .ranks_here()
+            .map(|rank| self.ranks[rank].slot)
+            .filter(|slot| *slot != NO_SLOT)
+            .map(|slot| slot as u32)
+            .collect();
         let open = |inode: usize| self.open.iter().any(|open| open.get(&inode).is_some_and(Option::is_some));
         let mut found = BTreeMap::new();
         for (&number, file) in &recovered.files {
-            let known = self.agents[0].numbers.get(&number).copied().filter(|&inode| {
+            let known = self.agents[self.at].numbers.get(&number).copied().filter(|&inode| {
                 self.inodes[inode].identity == file.identity && (self.inodes[inode].linked || open(inode))
             });
             let named = || self.inodes.iter().rposition(|inode| inode.identity == file.identity && inode.linked);
@@ -130,33 +140,38 @@ impl World {
         }
         let sizes: BTreeMap<u32, u64> =
             found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
-        self.agents[0].data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
-        self.agents[0].overlay =
-            Overlay::adopt(self.agents[0].settings.clone(), recovered, self.agents[0].memory.view(), &sizes, &living);
+        self.agents[self.at].data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
+        self.agents[self.at].overlay = Overlay::adopt(
+            self.agents[self.at].settings.clone(),
+            recovered,
+            self.agents[self.at].memory.view(),
+            &sizes,
+            &living,
+        );
         self.count_as_before();
         for (number, inode) in found {
             if let Some(inode) = inode {
-                self.agents[0].numbers.insert(number, inode);
+                self.agents[self.at].numbers.insert(number, inode);
             }
             if inode.is_none_or(|inode| !self.inodes[inode].linked) {
-                self.agents[0].overlay.disown(self.agents[0].memory.view(), number);
+                self.agents[self.at].overlay.disown(self.agents[self.at].memory.view(), number);
             }
         }
-        self.agents[0].overlay.take_journal();
-        self.agents[0].data.values_mut().for_each(Store::sync);
+        self.agents[self.at].overlay.take_journal();
+        self.agents[self.at].data.values_mut().for_each(Store::sync);
         self.inodes.iter_mut().for_each(|inode| inode.store.sync());
-        self.agents[0].overlay.checkpoint(HEADER_BYTES as u64)
+        self.agents[self.at].overlay.checkpoint(HEADER_BYTES as u64)
     }
 
     /// A thread that awaits an answer finds the new agent: it says which slot it has, opens its files again,
     /// and sends what is pending as it was.
     pub fn reconnect(&mut self, rank: usize) {
         let Some(pending) = self.ranks[rank].pending else { return };
-        if self.agents[0].is_dead || self.ranks[rank].connected {
+        if self.agents[self.at].is_dead || self.ranks[rank].connected {
             return;
         }
         let process = self.ranks[rank].process;
-        if self.agents[0].overlay.owner(self.ranks[rank].slot as u32) != Some(process) {
+        if self.agents[self.at].overlay.owner(self.ranks[rank].slot as u32) != Some(process) {
             return self.violations.push(format!("{process:?} has lost slot {}", self.ranks[rank].slot));
         }
         self.ranks[rank].connected = true;
@@ -167,7 +182,7 @@ impl World {
             let writable = self.writable[rank / 2].contains(&inode);
             let path = b"/slow/x";
             self.send(rank, 0, &Request::Open { inode: inode_number, birth_ns, size, writable, path });
-            if self.agents[0].is_dead {
+            if self.agents[self.at].is_dead {
                 return;
             }
         }

@@ -1,11 +1,13 @@
 //! The world of a simulation: overlay, threads, storage, and a runtime that carries out outputs in any order it may.
 
+mod between;
 mod checks;
 mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
+pub use between::Between;
 pub use tasks::Task;
 
 use super::ranks::{self, NO_SLOT, Rank};
@@ -57,7 +59,7 @@ pub struct Inode {
 /// What a dead thread's last call may still do.
 pub enum Late {
     Slow { inode: usize, bytes: Bytes },
-    Flash { data_file: u32, bytes: Bytes },
+    Flash { agent: usize, data_file: u32, bytes: Bytes },
 }
 
 /// An agent, what it has to itself, and the runtime's work for it.
@@ -129,13 +131,19 @@ pub struct Whims {
     pub deaf: bool,
     /// Threads read more than they write, so that granules are listed.
     pub reads: bool,
+    /// Percent of what a process does that is with a file of its own.
+    pub apart: u64,
 }
 
 /// Everything.
 pub struct World {
     pub random: Random,
-    /// Each serves the threads of its node. Only the first has any yet.
+    /// Each serves the threads of its node.
     pub agents: Box<[Agent]>,
+    /// Whose turn it is.
+    pub at: usize,
+    /// What is between them; none: the first has all threads, and the others nobody.
+    pub cluster: Option<Between>,
     pub inodes: Vec<Inode>,
     pub paths: [usize; PATHS],
     pub ranks: Vec<Rank>,
@@ -187,6 +195,8 @@ impl World {
         let mut world = World {
             random: Random(seed),
             agents: (0..agents).map(|_| Agent::new(settings.clone())).collect(),
+            at: 0,
+            cluster: None,
             inodes: Vec::new(),
             paths: [0; PATHS],
             ranks: (0..RANKS).map(Rank::new).collect(),
@@ -211,16 +221,17 @@ impl World {
         let inode = self.inodes.len() as u64;
         // Some file systems know no birth time and use inode numbers again once nobody has the old file open.
         let forgotten = |old: &&Inode| {
-            let removed = self.agents[0]
+            let removed = self.agents[self.at]
                 .overlay
                 .find(old.identity)
-                .is_none_or(|number| self.agents[0].overlay.files[&number].names.is_unlinked());
+                .is_none_or(|number| self.agents[self.at].overlay.files[&number].names.is_unlinked());
             !old.linked && removed && !self.inodes.iter().any(|i| i.linked && i.identity == old.identity)
         };
         let gone = self.inodes.iter().rfind(forgotten).map(|old| old.identity);
         let in_use = gone.is_some_and(|gone| {
             self.open.iter().any(|open| open.keys().any(|&inode| self.inodes[inode].identity == gone))
         });
+        let gone = gone.filter(|_| self.cluster.is_none());
         let identity = match gone.filter(|_| !in_use && self.random.chance(50)) {
             Some(identity) => identity,
             None => Identity { inode: inode + 1, birth_ns: 0 },
@@ -252,29 +263,37 @@ impl World {
 
     /// The slot of a thread.
     pub fn slot(&self, rank: usize) -> &Slot {
-        &self.agents[0].memory.slots[self.ranks[rank].slot]
+        &self.agents[self.agent_of(rank)].memory.slots[self.ranks[rank].slot]
     }
 
     /// Gives slots to the threads that have none; at first everybody gets the one of the same number.
     pub fn join(&mut self) {
         for rank in 0..RANKS {
-            if self.ranks[rank].slot != NO_SLOT {
+            if self.ranks[rank].slot != NO_SLOT || self.agent_of(rank) != self.at {
                 continue;
             }
             let free = |slot: &Slot| slot.owner_pid.load(Ordering::Relaxed) == 0;
-            let index =
-                self.agents[0].memory.slots.iter().position(free).expect("enough slots for the dead and the living");
+            let index = self.agents[self.at]
+                .memory
+                .slots
+                .iter()
+                .position(free)
+                .expect("enough slots for the dead and the living");
             let process = self.ranks[rank].process;
-            let slot = &self.agents[0].memory.slots[index];
-            assert_eq!(self.agents[0].memory.open_files[index].open.iter().count(), 0, "a free slot has nothing open");
+            let slot = &self.agents[self.at].memory.slots[index];
+            assert_eq!(
+                self.agents[self.at].memory.open_files[index].open.iter().count(),
+                0,
+                "a free slot has nothing open"
+            );
             slot.state.store(STATE_FREE, Ordering::Relaxed);
             slot.owner_start.store(process.start_time, Ordering::Relaxed);
             slot.owner_pid.store(process.pid, Ordering::Relaxed);
-            self.agents[0].memory.header.slots_used.fetch_max(index as u64 + 1, Ordering::Relaxed);
+            self.agents[self.at].memory.header.slots_used.fetch_max(index as u64 + 1, Ordering::Relaxed);
             self.ranks[rank].seq = slot.seq.load(Ordering::Relaxed);
             self.ranks[rank].slot = index;
             self.ranks[rank].connected = true;
-            self.agents[0].overlay.on_join(index as u32, process);
+            self.agents[self.at].overlay.on_join(index as u32, process);
         }
     }
 
@@ -289,7 +308,7 @@ impl World {
 
     /// The inode behind a number.
     fn inode(&self, file: u32) -> usize {
-        self.agents[0].numbers[&file]
+        self.agents[self.at].numbers[&file]
     }
 
     /// Sends a rank's request.
@@ -321,15 +340,15 @@ impl World {
             let now = self.inodes.iter().rfind(|inode| inode.identity == identity).map(|inode| inode.store.size());
             let observed = crate::Fingerprint { size: now.unwrap_or(size), modified_ns: 0 };
             let opening = Opening { identity, observed, writable, path };
-            self.agents[0].overlay.on_open(self.agents[0].memory.view(), envelope, opening);
-            if let Some(number) = self.agents[0].overlay.find(identity) {
+            self.agents[self.at].overlay.on_open(self.agents[self.at].memory.view(), envelope, opening);
+            if let Some(number) = self.agents[self.at].overlay.find(identity) {
                 let newest = self.inodes.iter().rposition(|inode| inode.identity == identity);
-                self.agents[0].numbers.insert(number, newest.expect("a file that is opened has an inode"));
+                self.agents[self.at].numbers.insert(number, newest.expect("a file that is opened has an inode"));
             }
         } else if let Request::Unlinked { inode } = *request {
-            self.agents[0].overlay.on_unlinked(self.agents[0].memory.view(), envelope, inode, |_| false);
+            self.agents[self.at].overlay.on_unlinked(self.agents[self.at].memory.view(), envelope, inode, |_| false);
         } else {
-            self.agents[0].overlay.on_request(self.agents[0].memory.view(), now, envelope, request);
+            self.agents[self.at].overlay.on_request(self.agents[self.at].memory.view(), now, envelope, request);
         }
         self.carry_out();
     }
@@ -340,19 +359,20 @@ impl World {
             if self.dies() {
                 return;
             }
-            let (records, outputs) = (self.agents[0].overlay.take_journal(), self.agents[0].overlay.take_outputs());
-            self.agents[0].journal.bytes.extend(records);
+            let (records, outputs) =
+                (self.agents[self.at].overlay.take_journal(), self.agents[self.at].overlay.take_outputs());
+            self.agents[self.at].journal.bytes.extend(records);
             if self.dies() {
                 return;
             }
-            self.agents[0].overlay.on_appended(self.agents[0].memory.view());
+            self.agents[self.at].overlay.on_appended(self.agents[self.at].memory.view());
             for output in outputs {
                 if self.dies() {
                     return;
                 }
                 self.carry_out_one(output);
             }
-            if self.agents[0].overlay.is_settled() {
+            if self.agents[self.at].overlay.is_settled() {
                 return;
             }
         }
@@ -361,7 +381,7 @@ impl World {
     fn carry_out_one(&mut self, output: Output) {
         match output {
             Output::Reply(envelope, answer) => self.deliver(envelope, answer),
-            Output::Copy(order) => self.agents[0].tasks.push(Task::Copy {
+            Output::Copy(order) => self.agents[self.at].tasks.push(Task::Copy {
                 inode: self.inode(order.file),
                 order,
                 bytes: Vec::new(),
@@ -369,37 +389,41 @@ impl World {
             }),
             Output::Extend { file, size, growth } => {
                 let inode = self.inode(file);
-                self.agents[0].tasks.push(Task::Extend { file, inode, size, growth, found: None });
+                self.agents[self.at].tasks.push(Task::Extend { file, inode, size, growth, found: None });
             }
             Output::Barrier { data_files, slow_files, directories } => {
-                self.agents[0].left_directories.extend(directories);
+                self.agents[self.at].left_directories.extend(directories);
                 let slow = slow_files.iter().map(|file| self.inode(*file)).collect();
-                self.agents[0].tasks.push(Task::Barrier { data: data_files, slow });
+                self.agents[self.at].tasks.push(Task::Barrier { data: data_files, slow });
             }
-            Output::SyncJournal => self.agents[0].tasks.push(Task::SyncJournal),
+            Output::SyncJournal => self.agents[self.at].tasks.push(Task::SyncJournal),
             Output::Grow { data_file, .. } => {
-                self.agents[0].data.entry(data_file).or_insert_with(|| Store::new(Byte::Garbage));
+                self.agents[self.at].data.entry(data_file).or_insert_with(|| Store::new(Byte::Garbage));
             }
             Output::Punch(run) => {
-                let store = self.agents[0].data.get_mut(&run.data_file).expect("a punched data file exists");
+                let store = self.agents[self.at].data.get_mut(&run.data_file).expect("a punched data file exists");
                 store.write(vec![(run.bytes(), Byte::Garbage)]);
             }
             Output::RemoveDataFile(data_file) => {
-                self.agents[0].data.remove(&data_file);
+                self.agents[self.at].data.remove(&data_file);
             }
             Output::Show { slot, at, page } => {
-                self.agents[0].overlay.show_slab(self.agents[0].memory.view(), slot, at, page);
+                self.agents[self.at].overlay.show_slab(self.agents[self.at].memory.view(), slot, at, page);
             }
-            Output::List(index) => self.agents[0].overlay.list(self.agents[0].memory.view(), index),
-            Output::Unsynced(_) | Output::Forget(_) => {}
+            Output::List(index) => self.agents[self.at].overlay.list(self.agents[self.at].memory.view(), index),
+            Output::Send(envelope) => self.send_to_member(envelope),
+            Output::Unsynced(_) | Output::Forget(_) | Output::Deadline(_) => {}
+            Output::ReadLog(_) | Output::Expelled => unreachable!("nobody is expelled"),
         }
     }
 
     fn deliver(&mut self, envelope: Envelope, answer: Answer) {
-        let Some(index) = self.ranks.iter().position(|rank| rank.slot == envelope.slot as usize) else {
+        let has_slot =
+            |rank: &usize| self.ranks[*rank].slot == envelope.slot as usize && self.agent_of(*rank) == self.at;
+        let Some(index) = (0..RANKS).find(has_slot) else {
             // Its thread is dead, of which the agent has not heard.
             assert!(
-                self.agents[0].overlay.owner(envelope.slot).is_some(),
+                self.agents[self.at].overlay.owner(envelope.slot).is_some(),
                 "{answer:?} for slot {}, which is nobody's",
                 envelope.slot
             );
@@ -442,8 +466,8 @@ impl World {
                 self.inodes[inode].size = None;
                 self.inodes[inode].disturbed |= !self.inodes[inode].resizing.is_empty();
             }
-            Late::Flash { data_file, bytes } => {
-                if let Some(store) = self.agents[0].data.get_mut(&data_file) {
+            Late::Flash { agent, data_file, bytes } => {
+                if let Some(store) = self.agents[agent].data.get_mut(&data_file) {
                     store.write(bytes);
                 }
             }
@@ -452,16 +476,22 @@ impl World {
 
     /// One step of anybody.
     pub fn step(&mut self, begin: bool) {
+        if self.cluster.is_some() && self.step_between() {
+            return;
+        }
+        if self.cluster.is_none() && self.agents.len() > 1 {
+            self.at = self.random.below(self.agents.len() as u64) as usize;
+        }
         let choice = self.random.below(100);
-        if self.agents[0].is_dead {
+        if self.agents[self.at].is_dead {
             return self.step_without_agent(choice, begin);
         }
         if choice < 60 {
             let rank = self.random.below(RANKS as u64) as usize;
             ranks::step(self, rank, begin);
         } else if choice < 90 {
-            if !self.agents[0].tasks.is_empty() {
-                let at = self.random.below(self.agents[0].tasks.len() as u64) as usize;
+            if !self.agents[self.at].tasks.is_empty() {
+                let at = self.random.below(self.agents[self.at].tasks.len() as u64) as usize;
                 self.step_task(at);
             }
         } else if choice < 96 {
@@ -472,7 +502,7 @@ impl World {
             }
         } else if self.whims.measures && choice < 98 {
             let disk_ns = self.random.pick(&[1000, 1000, 1_000_000]);
-            let known: Vec<u32> = self.agents[0].numbers.keys().copied().collect();
+            let known: Vec<u32> = self.agents[self.at].numbers.keys().copied().collect();
             if !known.is_empty() {
                 let file = self.random.pick(&known);
                 self.measure(file as usize, disk_ns);
@@ -482,13 +512,14 @@ impl World {
         }
         self.check_sizes();
         self.check_listings();
+        self.check_one_has_it();
     }
 
     /// Threads say that reads of the file took so long on the disks, and 200 microseconds on flash.
     pub fn measure(&mut self, file: usize, disk_ns: u64) {
         for _ in 0..40 {
-            self.agents[0].memory.files[file].read_times.add(Side::Disk, 4096, disk_ns);
-            self.agents[0].memory.files[file].read_times.add(Side::Flash, 4096, 200_000);
+            self.agents[self.at].memory.files[file].read_times.add(Side::Disk, 4096, disk_ns);
+            self.agents[self.at].memory.files[file].read_times.add(Side::Flash, 4096, 200_000);
         }
     }
 
@@ -503,46 +534,50 @@ impl World {
         if !linked {
             return;
         }
-        let Ok(number) = self.agents[0].overlay.know(self.agents[0].memory.view(), identity, b"/slow/x", observed)
+        let Ok(number) =
+            self.agents[self.at].overlay.know(self.agents[self.at].memory.view(), identity, b"/slow/x", observed)
         else {
             return;
         };
-        self.agents[0].numbers.insert(number, inode);
+        self.agents[self.at].numbers.insert(number, inode);
         let regions = (0..5u64).filter_map(|at| {
             let range = Range::new(at * 8192, self.random.pick(&[4096, 8192, 5000]));
             let gain_ns = self.random.below(1000);
             self.random.chance(40).then_some(Wanted { range, benefit_ns: 1 + gain_ns, gain_ns })
         });
         let regions = Regions::new(regions.collect::<Vec<_>>());
-        self.agents[0].overlay.set_regions(self.agents[0].memory.view(), number, regions);
+        self.agents[self.at].overlay.set_regions(self.agents[self.at].memory.view(), number, regions);
         if self.random.chance(20) {
             let costs = self.random.chance(80).then(Costs::of_a_test);
-            self.agents[0].overlay.follow(self.agents[0].memory.view(), costs);
+            self.agents[self.at].overlay.follow(self.agents[self.at].memory.view(), costs);
         }
         let on = self.random.chance(70);
-        self.agents[0].overlay.place(self.agents[0].memory.view(), on);
+        self.agents[self.at].overlay.place(self.agents[self.at].memory.view(), on);
         self.carry_out();
     }
 
     pub fn poll(&mut self) {
-        if self.agents[0].is_dead {
+        if self.agents[self.at].is_dead {
             return;
         }
         // Time goes by in polls alone: programs that do nothing during three of them pause.
-        self.agents[0].polls += 1;
-        self.agents[0].overlay.set_time(self.agents[0].polls * POLL_NS);
-        self.agents[0].overlay.poll(self.agents[0].memory.view());
+        self.agents[self.at].polls += 1;
+        self.agents[self.at].overlay.set_time(self.agents[self.at].polls * POLL_NS);
+        self.agents[self.at].overlay.poll(self.agents[self.at].memory.view());
         self.carry_out();
     }
 
     /// Runs until nobody is under way; the number of steps is bounded.
     pub fn quiesce(&mut self) {
         for _ in 0..200_000 {
-            let busy =
-                self.ranks.iter().any(Rank::is_busy) || !self.agents[0].tasks.is_empty() || self.agents[0].is_dead;
-            if !busy {
-                self.poll();
-                if self.agents[0].tasks.is_empty() {
+            let works = |agent: &Agent| !agent.tasks.is_empty() || agent.is_dead;
+            let busy = self.ranks.iter().any(Rank::is_busy) || self.agents.iter().any(works);
+            if !busy && !self.is_between() {
+                for at in 0..self.agents.len() {
+                    self.at = at;
+                    self.poll();
+                }
+                if self.agents.iter().all(|agent| agent.tasks.is_empty()) && !self.is_between() {
                     return;
                 }
             }
@@ -552,11 +587,13 @@ impl World {
             }
         }
         let stuck: Vec<_> = self.ranks.iter().filter(|rank| rank.is_busy()).collect();
-        self.violations.push(format!("no end is reached: {stuck:?}\n{:#?}", self.agents[0].overlay.pending));
+        let pending: Vec<_> = self.agents.iter().map(|agent| &agent.overlay.pending).collect();
+        self.violations.push(format!("no end is reached: {stuck:?}\n{pending:#?}"));
     }
 
     /// Kills a process: its threads hang up; what they had under way may land later.
     pub fn kill(&mut self, process: usize) {
+        self.at = self.agent_of(2 * process);
         for rank in [2 * process, 2 * process + 1] {
             ranks::die(self, rank);
         }
@@ -569,21 +606,21 @@ impl World {
             self.ranks[rank].process.start_time = start_time;
         }
         for slot in slots.into_iter().filter(|slot| *slot != NO_SLOT) {
-            if self.agents[0].is_dead {
+            if self.agents[self.at].is_dead {
                 return; // the next one sees that its owners are gone
             }
-            let Agent { overlay, memory, .. } = &mut self.agents[0];
+            let Agent { overlay, memory, .. } = &mut self.agents[self.at];
             overlay.collect_pushes(memory.view());
-            let cell = &self.agents[0].memory.slots[slot];
+            let cell = &self.agents[self.at].memory.slots[slot];
             if !cell.is_free() {
-                self.agents[0].leaked_pages += self.agents[0].overlay.slab_pages(slot as u32);
+                self.agents[self.at].leaked_pages += self.agents[self.at].overlay.slab_pages(slot as u32);
             }
-            let cut = self.agents[0].overlay.truncates(slot as u32).filter(|_| !self.whims.blind);
-            let size = cut.map(|file| self.inodes[self.agents[0].numbers[&file]].store.size());
-            self.agents[0].overlay.on_hang_up(self.agents[0].memory.view(), slot as u32, size);
+            let cut = self.agents[self.at].overlay.truncates(slot as u32).filter(|_| !self.whims.blind);
+            let size = cut.map(|file| self.inodes[self.agents[self.at].numbers[&file]].store.size());
+            self.agents[self.at].overlay.on_hang_up(self.agents[self.at].memory.view(), slot as u32, size);
             self.carry_out();
         }
-        if !self.agents[0].is_dead {
+        if !self.agents[self.at].is_dead {
             self.join();
         }
     }
@@ -595,40 +632,40 @@ impl World {
         }
         self.land_late(None);
         if power {
-            self.agents[0].journal.lose_power(&mut self.random);
+            self.agents[self.at].journal.lose_power(&mut self.random);
             for inode in &mut self.inodes {
                 inode.store.lose_power(&mut self.random);
             }
-            for store in self.agents[0].data.values_mut() {
+            for store in self.agents[self.at].data.values_mut() {
                 store.lose_power(&mut self.random);
             }
         }
         // A file under an identity used before is there for us from its open on, which waits until the old
         // one's removal is durable. One nobody has opened yet is as good as created after the crash.
         for inode in 0..self.inodes.len() {
-            let known = self.agents[0]
+            let known = self.agents[self.at]
                 .overlay
                 .find(self.inodes[inode].identity)
-                .is_some_and(|number| self.agents[0].numbers[&number] == inode);
+                .is_some_and(|number| self.agents[self.at].numbers[&number] == inode);
             let opened = self.open.iter().any(|open| open.get(&inode).is_some_and(Option::is_some));
             let earlier = self.inodes[..inode].iter().any(|old| old.identity == self.inodes[inode].identity);
             if earlier && !known && !opened {
                 self.inodes[inode].identity.birth_ns = inode as u64 + 1;
             }
         }
-        self.agents[0].tasks.clear();
+        self.agents[self.at].tasks.clear();
         self.late.clear();
         self.open = Default::default();
         self.writable = Default::default();
-        self.agents[0].leaked_pages = 0;
-        self.agents[0].ghosts.clear();
+        self.agents[self.at].leaked_pages = 0;
+        self.agents[self.at].ghosts.clear();
         for rank in &mut self.ranks {
             // Slots may still name the processes that were killed.
             let process = crate::Process { start_time: rank.process.start_time + 1, ..rank.process };
             *rank = Rank { process, ..Rank::new(0) };
         }
         if power {
-            self.agents[0].memory = Memory::new(FILES, SLOTS, COPIES);
+            self.agents[self.at].memory = Memory::new(FILES, SLOTS, COPIES);
         }
         self.recover(power);
         self.settle(power);
@@ -636,45 +673,45 @@ impl World {
 
     fn recover(&mut self, power: bool) {
         let replay = if power { Replay::ToLastBarrier } else { Replay::Everything };
-        let recovered = Recovered::replay(&self.agents[0].journal.bytes[HEADER_BYTES..], replay);
+        let recovered = Recovered::replay(&self.agents[self.at].journal.bytes[HEADER_BYTES..], replay);
         let find = |identity| self.inodes.iter().rposition(|inode| inode.identity == identity && inode.linked);
         let found: BTreeMap<u32, Option<usize>> =
             recovered.files.iter().map(|(&number, file)| (number, find(file.identity))).collect();
         let sizes: BTreeMap<u32, u64> =
             found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
-        self.agents[0].data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
-        self.agents[0].overlay = Overlay::adopt(
-            self.agents[0].settings.clone(),
+        self.agents[self.at].data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
+        self.agents[self.at].overlay = Overlay::adopt(
+            self.agents[self.at].settings.clone(),
             recovered,
-            self.agents[0].memory.view(),
+            self.agents[self.at].memory.view(),
             &sizes,
             &BTreeSet::new(),
         );
         self.count_as_before();
         for (number, inode) in found {
             match inode {
-                Some(inode) => drop(self.agents[0].numbers.insert(number, inode)),
-                None => self.agents[0].overlay.disown(self.agents[0].memory.view(), number),
+                Some(inode) => drop(self.agents[self.at].numbers.insert(number, inode)),
+                None => self.agents[self.at].overlay.disown(self.agents[self.at].memory.view(), number),
             }
         }
-        self.agents[0].overlay.take_journal();
-        self.agents[0].data.values_mut().for_each(Store::sync);
+        self.agents[self.at].overlay.take_journal();
+        self.agents[self.at].data.values_mut().for_each(Store::sync);
         self.inodes.iter_mut().for_each(|inode| inode.store.sync());
-        let checkpoint = self.agents[0].overlay.checkpoint(HEADER_BYTES as u64);
-        self.agents[0].journal.bytes.truncate(HEADER_BYTES);
-        self.agents[0].journal.bytes.extend(checkpoint);
-        self.agents[0].journal.stable = self.agents[0].journal.bytes.len();
+        let checkpoint = self.agents[self.at].overlay.checkpoint(HEADER_BYTES as u64);
+        self.agents[self.at].journal.bytes.truncate(HEADER_BYTES);
+        self.agents[self.at].journal.bytes.extend(checkpoint);
+        self.agents[self.at].journal.stable = self.agents[self.at].journal.bytes.len();
         self.join();
         // The dead agent has no threads left.
-        self.agents[0].overlay.on_old_copies_landed(self.agents[0].memory.view());
+        self.agents[self.at].overlay.on_old_copies_landed(self.agents[self.at].memory.view());
         self.carry_out();
     }
 
     /// What an agent that has just started finds on flash came there before.
     pub fn count_as_before(&mut self) {
-        let counters = self.agents[0].overlay.counters();
+        let counters = self.agents[self.at].overlay.counters();
         let left = self.mapped_bytes() + counters.dropped_bytes();
-        self.agents[0].mapped_before = left.saturating_sub(counters.absorbed_bytes_total);
+        self.agents[self.at].mapped_before = left.saturating_sub(counters.absorbed_bytes_total);
     }
 
     /// Everybody reads the same from now on: checks it, and makes it the only allowed contents.

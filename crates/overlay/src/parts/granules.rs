@@ -5,7 +5,7 @@
 //! cleared when nothing is mapped, nothing is under way, and a barrier covers the record that removed the
 //! last extent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headstart_protocol::handshake::shares;
 use headstart_protocol::shared::{BITS_PER_FILE, GRANULES_PER_FILE, Shared, bits_of};
@@ -32,6 +32,8 @@ pub(crate) struct Granules {
     /// How many operations under way hold a granule: file, bit.
     held: BTreeMap<(u32, u64), u32>,
     emptied: BTreeMap<(u32, u64), u64>,
+    /// Files of which all bits are set in the shared file, as others may be at them.
+    denied: BTreeSet<u32>,
     /// Of set bits that are not settled: the slot that was in the way. Those before it need not be looked at again.
     unsettled: BTreeMap<(u32, u64), usize>,
 }
@@ -45,6 +47,11 @@ impl Granules {
     /// At a start: bits of the file that are set in the shared file. They are cleared when a barrier finds
     /// nothing there.
     pub(crate) fn adopt(&mut self, file: u32, bits: Vec<u64>) {
+        if bits.len() as u64 == BITS_PER_FILE {
+            // Others may have been at the file. What is set beside is set again for what is mapped.
+            self.denied.insert(file);
+            return;
+        }
         for bit in bits {
             let (word, mask) = place_of(file, bit);
             self.words.entry(word).or_default().set |= mask;
@@ -60,6 +67,25 @@ impl Granules {
             *self.held.entry((file, bit)).or_insert(0) += 1;
         }
         shared.announce(file, range);
+    }
+
+    /// Sets all bits of the file, and fences: its threads ask about every byte.
+    pub(crate) fn deny(&mut self, shared: Shared<'_>, file: u32) {
+        self.denied.insert(file);
+        shared.announce_all(file);
+    }
+
+    /// Undoes `deny`: those stay set that are by other rules.
+    pub(crate) fn admit(&mut self, shared: Shared<'_>, file: u32) {
+        if self.denied.remove(&file) {
+            let words = &self.words;
+            shared.clear_all_but(file, |word| words.get(&(file, word)).map_or(0, |word| word.set));
+        }
+    }
+
+    /// The same of all files.
+    pub(crate) fn admit_all(&mut self, shared: Shared<'_>) {
+        self.denied.clone().into_iter().for_each(|file| self.admit(shared, file));
     }
 
     /// Undoes `hold`.
@@ -126,7 +152,7 @@ impl Granules {
         in_use: impl Fn(u32, u64) -> bool,
         occupied: impl Fn(u32, u64) -> bool,
     ) {
-        let (words, held, unsettled) = (&mut self.words, &self.held, &mut self.unsettled);
+        let (words, held, unsettled, denied) = (&mut self.words, &self.held, &mut self.unsettled, &self.denied);
         self.emptied.retain(|&(file, bit), &mut position| {
             let (at, mask) = place_of(file, bit);
             let Some(word) = words.get_mut(&at).filter(|word| word.set & mask != 0) else { return false };
@@ -140,7 +166,9 @@ impl Granules {
                     words.remove(&at);
                 }
                 unsettled.remove(&(file, bit));
-                shared.clear_bit(file, bit);
+                if !denied.contains(&file) {
+                    shared.clear_bit(file, bit);
+                }
             }
             false
         });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::recency::Access;
 use headstart_protocol::counters::Wait;
 use headstart_protocol::message::Envelope;
 use headstart_protocol::shared::Shared;
@@ -35,6 +36,19 @@ pub(crate) enum CommitStep {
     Applied,
     /// Appended, and its slab is marked used; the slow file may have to become longer.
     Stored,
+}
+
+/// A thread's read, as it asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// The file.
+    pub(crate) file: u32,
+    /// The bytes.
+    pub(crate) range: Range,
+    /// Whether what lies in the slow file is read under a lease.
+    pub(crate) leased: bool,
+    /// How it follows the thread's read before.
+    pub(crate) access: Access,
 }
 
 /// What a request that waits is to do.
@@ -97,6 +111,22 @@ pub(crate) enum Operation {
         /// Nothing of it may stay on flash.
         writes: bool,
     },
+    /// A read of a file of which others may have something.
+    Read(Reading),
+    /// Space is wanted on flash for a file that others may use.
+    ToOwn {
+        /// The file.
+        file: u32,
+        /// The bytes.
+        range: Range,
+        /// It waits no longer.
+        until_ns: u64,
+    },
+    /// The file leaves flash, as another member asks for it.
+    Leave {
+        /// The file.
+        file: u32,
+    },
     /// A file is opened.
     Open {
         /// The file.
@@ -127,10 +157,13 @@ impl Pending {
     /// What it waits for, as it is counted.
     pub(crate) fn wait(&self) -> Wait {
         match self.operation {
-            Operation::Commit { .. } => Wait::Requests,
+            Operation::Commit { .. } | Operation::Read(_) | Operation::ToOwn { .. } => Wait::Requests,
             Operation::Slab { .. } => Wait::Space,
             Operation::Write { .. } | Operation::Truncate { .. } => Wait::Copies,
-            Operation::WriteBack { .. } | Operation::Bypass { .. } | Operation::Rearrange { .. } => Wait::WriteBacks,
+            Operation::WriteBack { .. }
+            | Operation::Bypass { .. }
+            | Operation::Rearrange { .. }
+            | Operation::Leave { .. } => Wait::WriteBacks,
             Operation::Sync { .. } | Operation::Open { .. } => Wait::Barriers,
         }
     }
@@ -145,6 +178,9 @@ impl Pending {
             | Operation::Rearrange { file, .. }
             | Operation::WriteBack { file, .. }
             | Operation::Bypass { file, .. }
+            | Operation::Read(Reading { file, .. })
+            | Operation::ToOwn { file, .. }
+            | Operation::Leave { file }
             | Operation::Open { file, .. } => Some(file),
             Operation::Sync { .. } => None,
         }
@@ -162,6 +198,24 @@ impl Pending {
     fn is_mapped_beyond(&self, file: u32, size: u64) -> bool {
         matches!(self.operation, Operation::Commit(commit)
             if commit.step != CommitStep::Waiting && commit.file == file && commit.range.end() > size)
+    }
+
+    /// The file whose bytes it touches: it waits while others may be at them.
+    pub(crate) fn touched(&self) -> Option<u32> {
+        match self.operation {
+            Operation::Write { file, .. }
+            | Operation::Truncate { file, .. }
+            | Operation::Rearrange { file, .. }
+            | Operation::WriteBack { file, .. }
+            | Operation::Bypass { file, .. }
+            | Operation::Read(Reading { file, .. })
+            | Operation::ToOwn { file, .. } => Some(file),
+            Operation::Commit(_)
+            | Operation::Slab { .. }
+            | Operation::Sync { .. }
+            | Operation::Leave { .. }
+            | Operation::Open { .. } => None,
+        }
     }
 
     fn truncates(&self) -> bool {
@@ -186,7 +240,7 @@ impl Pending {
         match self.operation {
             Operation::WriteBack { file, range } => Some((file, range)),
             Operation::Rearrange { file, from, .. } => Some((file, Range::new(from, u64::MAX))),
-            Operation::Bypass { file, .. } => Some((file, Range::new(0, u64::MAX))),
+            Operation::Bypass { file, .. } | Operation::Leave { file } => Some((file, Range::new(0, u64::MAX))),
             _ => None,
         }
     }
@@ -208,6 +262,20 @@ impl Requests {
         self.arrivals += 1;
         let arrival = self.arrivals;
         self.list.push(Pending { arrival, envelope, operation, orphan: false, waits_since_ns: None });
+    }
+
+    /// A file leaves flash, for which no thread waits here.
+    pub(crate) fn push_leave(&mut self, file: u32) {
+        let is_it = |one: &Pending| matches!(one.operation, Operation::Leave { file: of } if of == file);
+        if !self.list.iter().any(is_it) {
+            self.push(Envelope { slot: u32::MAX, seq: 0 }, Operation::Leave { file });
+            self.list.last_mut().expect("it was just pushed").orphan = true;
+        }
+    }
+
+    /// The files whose bytes requests are about to touch.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = u32> + '_ {
+        self.list.iter().filter_map(Pending::touched)
     }
 
     /// Takes out those that truncate, or all others, in order; each is answered or [kept](Requests::keep).

@@ -101,6 +101,10 @@ impl Overlay {
         waits_since_ns: Option<u64>,
         &Commit { file, range, data_file, .. }: &Commit,
     ) -> Verdict {
+        if !self.sharing.is_alone(file) {
+            self.outbox.counters.refused_bypassed_total += 1;
+            return Verdict::Refused(Answer::Bypassed);
+        }
         if self.data_files.has_failed(data_file) {
             // A sync of the data file failed: whether this was written before or after nobody knows.
             return Verdict::Refused(Answer::NoSpace);

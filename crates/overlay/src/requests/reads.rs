@@ -11,20 +11,10 @@
 use crate::extent_map::Mapped;
 use crate::output::Answer;
 use crate::overlay::Overlay;
-use crate::recency::Access;
+use crate::parts::pending::Reading;
 use headstart_protocol::lease::Place;
 use headstart_protocol::shared::{PIECES_MAX, Shared};
 use headstart_units::request::Range;
-
-/// A thread's read, as it asks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
-    pub(crate) file: u32,
-    pub(crate) range: Range,
-    /// Whether what lies in the slow file is read under a lease.
-    pub(crate) leased: bool,
-    pub(crate) access: Access,
-}
 
 impl Overlay {
     pub(crate) fn read(&mut self, shared: Shared<'_>, slot: u32, reading: Reading) -> Answer {

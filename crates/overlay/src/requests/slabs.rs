@@ -12,6 +12,10 @@ use crate::parts::pending::Operation;
 impl Overlay {
     pub(super) fn begin_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Begun {
         self.expect_write(file, range.end());
+        if !self.sharing.is_alone(file) {
+            let until_ns = self.measured_ns + self.pacing.space_wait_ns();
+            return Begun::Waits(Operation::ToOwn { file, range, until_ns });
+        }
         // Who came first is served first.
         let answer = if self.waits_for_space() { Answer::NoSpace } else { self.slab(shared, slot, file, range) };
         match answer {
@@ -43,6 +47,27 @@ impl Overlay {
             self.outbox.counters.no_space_total += 1;
         }
         Some(answer)
+    }
+
+    /// Once the file is alone, space is asked for, and not waited for; where it cannot come to be, its bytes go to the
+    /// disk.
+    pub(super) fn attempt_to_own(
+        &mut self,
+        shared: Shared<'_>,
+        slot: u32,
+        file: u32,
+        range: Range,
+        until_ns: u64,
+    ) -> Option<Answer> {
+        if self.sharing.is_alone(file) {
+            self.end_want(file);
+            return Some(self.slab(shared, slot, file, range));
+        }
+        if self.may_own(file, until_ns) {
+            return None;
+        }
+        self.outbox.counters.refused_bypassed_total += 1;
+        Some(Answer::Bypassed)
     }
 
     /// Whether a write waits for space.

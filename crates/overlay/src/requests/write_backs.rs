@@ -32,7 +32,7 @@ impl Overlay {
         Begun::Waits(Operation::Bypass { file, writes })
     }
 
-    pub(super) fn attempt_bypass(&mut self, file: u32, writes: bool) -> Option<Answer> {
+    pub(crate) fn attempt_bypass(&mut self, file: u32, writes: bool) -> Option<Answer> {
         let answer = self.attempt_write_back(file, Range::new(0, u64::MAX))?;
         if writes && answer == Answer::Done {
             self.drop_all(file, Dropped::Bypass);

@@ -77,6 +77,11 @@ fn what_a_read_finds_beneath_bytes_on_flash_does_not_count() {
 }
 
 #[test]
+fn nor_does_it_where_all_bits_are_set_at_once() {
+    holds(&ALL, |seen| read(seen, load, judge, |world| world.shared().announce_all(FILE)));
+}
+
+#[test]
 fn a_read_that_does_not_look_afterwards_takes_it() {
     refuted(READ, |seen| read(seen, load, |_, _| true, announce));
 }

@@ -77,6 +77,12 @@ fn a_cheap_request_and_a_commit_never_meet_at_the_slow_file() {
     holds(&ALL, |seen| meet(seen, publish, free, announce, settled));
 }
 
+/// All bits of a file are set at once, as another node may be at it.
+#[test]
+fn nor_do_they_where_all_bits_are_set_at_once() {
+    holds(&ALL, |seen| meet(seen, publish, free, |world| world.shared().announce_all(FILE), settled));
+}
+
 #[test]
 fn without_the_ranks_fence_they_meet() {
     refuted(RACE, |seen| meet(seen, publish_without_fence, free, announce, settled));

@@ -415,6 +415,9 @@ impl Simulation<'_> {
             Output::Show { slot, at, page } => agent.overlay.show_slab(agent.memory.view(), slot, at, page),
             Output::List(index) => agent.overlay.list(agent.memory.view(), index),
             Output::Grow { .. } | Output::Unsynced(_) | Output::Punch(_) | Output::RemoveDataFile(_) => {}
+            Output::Send(_) | Output::Deadline(_) | Output::ReadLog(_) | Output::Expelled => {
+                unreachable!("a simulated site has one agent")
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::World;
+use super::{Agent, World};
 use crate::crash_tests::storage::{Bytes, moved};
 use headstart_protocol::message::Request;
 use headstart_protocol::shared::word_of;
@@ -11,10 +11,14 @@ use headstart_units::request::Range;
 
 impl World {
     pub(crate) fn check_sizes(&mut self) {
-        if self.agents[0].is_dead {
+        if self.agents[self.at].is_dead {
             return;
         }
-        for (number, file) in self.agents[0].overlay.files.iter() {
+        for (number, file) in self.agents[self.at].overlay.files.iter() {
+            // Of a file that others may use nothing is known.
+            if !self.agents[self.at].overlay.sharing.is_alone(*number) {
+                continue;
+            }
             let real = self.inodes[self.inode(*number)].store.size();
             if file.length.size() > real && !file.names.is_unlinked() && !file.length.is_extending() {
                 self.violations
@@ -25,7 +29,7 @@ impl World {
 
     /// What is listed is in the map, and its granule is not open.
     pub(crate) fn check_listings(&mut self) {
-        let agent = &self.agents[0];
+        let agent = &self.agents[self.at];
         if agent.is_dead {
             return;
         }
@@ -55,13 +59,17 @@ impl World {
     pub(crate) fn visible(&self, inode: usize) -> Bytes {
         let all = Range::new(0, u64::MAX);
         let slow = &self.inodes[inode].store;
-        let Some(file) = self.agents[0].overlay.find(self.inodes[inode].identity) else { return slow.read(all) };
+        let has = |agent: &&Agent| {
+            agent.overlay.find(self.inodes[inode].identity).is_some_and(|file| agent.overlay.has_extents(file))
+        };
+        let Some(agent) = self.agents.iter().find(has) else { return slow.read(all) };
+        let file = agent.overlay.find(self.inodes[inode].identity).expect("it has extents");
         let mut bytes = Vec::new();
         let mut at = 0;
-        for mapped in self.agents[0].overlay.files[&file].map.iter() {
+        for mapped in agent.overlay.files[&file].map.iter() {
             bytes.extend(slow.read(Range::between(at, mapped.range.offset)));
             let place = Range::new(mapped.place, mapped.range.length);
-            let store = self.agents[0].data.get(&mapped.data_file).expect("a mapped data file exists");
+            let store = agent.data.get(&mapped.data_file).expect("a mapped data file exists");
             bytes.extend(moved(&store.read(place), mapped.place, mapped.range.offset));
             at = mapped.range.end();
         }
@@ -72,31 +80,42 @@ impl World {
     /// Ends a case: everybody finishes, everything drains, and disk, model and accounts agree.
     pub fn finish(&mut self) {
         self.whims.failures = 0;
-        self.agents[0].dying = None;
+        self.agents.iter_mut().for_each(|agent| agent.dying = None);
         self.quiesce();
         self.land_late(None);
-        self.land_ghosts();
-        self.agents[0].overlay.drain(true);
-        // A quarantine whose barrier failed is lifted by the next.
-        self.agents[0].overlay.request_barrier();
+        for at in 0..self.agents.len() {
+            self.at = at;
+            self.land_ghosts();
+            self.agents[at].overlay.drain(true);
+            // A quarantine whose barrier failed is lifted by the next.
+            self.agents[at].overlay.request_barrier();
+        }
         for _ in 0..50 {
-            self.poll();
+            for at in 0..self.agents.len() {
+                self.at = at;
+                self.poll();
+            }
             self.quiesce();
         }
         if !self.violations.is_empty() {
             return;
         }
-        if self.agents[0].overlay.dirty_bytes() > 0 {
-            self.violations.push(format!("{} dirty bytes do not drain", self.agents[0].overlay.dirty_bytes()));
-        }
         self.check_disk();
-        self.check_counters();
-        self.drop_everything();
-        self.check_counters();
+        for at in 0..self.agents.len() {
+            self.at = at;
+            let dirty_bytes = self.agents[at].overlay.dirty_bytes();
+            if dirty_bytes > 0 {
+                self.violations.push(format!("{dirty_bytes} dirty bytes do not drain"));
+            }
+            self.check_counters();
+            self.drop_everything();
+            self.at = at;
+            self.check_counters();
+        }
     }
 
     pub fn mapped_bytes(&self) -> u64 {
-        self.agents[0]
+        self.agents[self.at]
             .overlay
             .files
             .iter()
@@ -108,14 +127,14 @@ impl World {
 
     /// Bytes that came to flash are there, or are counted as dropped for one reason.
     fn check_counters(&mut self) {
-        let counters = self.agents[0].overlay.counters();
-        let came = self.agents[0].mapped_before + counters.absorbed_bytes_total + counters.fetched_bytes_total;
+        let counters = self.agents[self.at].overlay.counters();
+        let came = self.agents[self.at].mapped_before + counters.absorbed_bytes_total + counters.fetched_bytes_total;
         let (left, here) = (counters.dropped_bytes(), self.mapped_bytes());
         if came != left + here {
             self.violations.push(format!("{came} bytes came to flash, {left} left, {here} are there: {counters:?}"));
         }
         let extents = || {
-            self.agents[0]
+            self.agents[self.at]
                 .overlay
                 .files
                 .iter()
@@ -126,7 +145,10 @@ impl World {
         let kept = extents().filter(|mapped| mapped.stamp.is_kept());
         let found =
             [extents().map(|mapped| mapped.range.length).sum::<u64>(), kept.map(|mapped| mapped.range.length).sum()];
-        let counted = [self.agents[0].overlay.mapping.dirty_bytes(), self.agents[0].overlay.mapping.kept_dirty_bytes()];
+        let counted = [
+            self.agents[self.at].overlay.mapping.dirty_bytes(),
+            self.agents[self.at].overlay.mapping.kept_dirty_bytes(),
+        ];
         if counted != found {
             self.violations
                 .push(format!("{counted:?} bytes count as dirty, and dirty of regions; there are {found:?}"));
@@ -136,12 +158,12 @@ impl World {
     /// Clean bytes are those of the disk.
     pub fn check_clean(&mut self) {
         let mut wrong = Vec::new();
-        for (number, file) in self.agents[0].overlay.files.iter() {
+        for (number, file) in self.agents[self.at].overlay.files.iter() {
             for mapped in file.map.iter().filter(|mapped| !mapped.dirty) {
                 let disk = self.inodes[self.inode(*number)].store.read(mapped.range);
                 let place = Range::new(mapped.place, mapped.range.length);
                 let flash =
-                    moved(&self.agents[0].data[&mapped.data_file].read(place), mapped.place, mapped.range.offset);
+                    moved(&self.agents[self.at].data[&mapped.data_file].read(place), mapped.place, mapped.range.offset);
                 if merged(&disk) != merged(&flash) {
                     wrong.push(format!("{mapped:?} is called clean: {flash:?}, disk {disk:?}"));
                 }
@@ -173,37 +195,44 @@ impl World {
     fn drop_everything(&mut self) {
         for inode in 0..self.inodes.len() {
             let identity = self.inodes[inode].identity;
-            self.request(0, &Request::Unlinked { inode: identity.inode });
+            let Some(rank) = self.ranks_here().next() else { return };
+            self.request(rank, &Request::Unlinked { inode: identity.inode });
         }
         for (number, file) in
-            self.agents[0].overlay.files.iter().map(|(number, file)| (*number, file.clone())).collect::<Vec<_>>()
+            self.agents[self.at].overlay.files.iter().map(|(number, file)| (*number, file.clone())).collect::<Vec<_>>()
         {
             for process in file.users.openers() {
-                let rank = self.ranks.iter().position(|rank| rank.process == process).expect("openers live");
+                let rank = self.ranks_here().find(|rank| self.ranks[*rank].process == process).expect("openers live");
                 self.request(rank, &Request::Close { file: number });
             }
         }
+        let at = self.at;
         for _ in 0..4 {
-            self.agents[0].overlay.request_barrier();
+            self.at = at;
+            self.agents[at].overlay.request_barrier();
             self.poll();
             self.quiesce();
         }
-        let space = &self.agents[0].overlay.space;
+        self.at = at;
+        let space = &self.agents[self.at].overlay.space;
         let left = (space.charged_bytes() / 4096, space.mapped_bytes() / 4096, space.removed_bytes() / 4096);
         let mut wrong = Vec::new();
-        if left != (self.agents[0].leaked_pages, 0, 0) {
-            wrong.push(format!("pages charged, mapped, removed: {left:?}, leaked: {}", self.agents[0].leaked_pages));
+        if left != (self.agents[self.at].leaked_pages, 0, 0) {
+            wrong.push(format!(
+                "pages charged, mapped, removed: {left:?}, leaked: {}",
+                self.agents[self.at].leaked_pages
+            ));
         }
-        if self.agents[0].overlay.files.len() > 0 {
-            wrong.push(format!("files are left: {:#?}", self.agents[0].overlay.files));
+        if self.agents[self.at].overlay.files.len() > 0 {
+            wrong.push(format!("files are left: {:#?}", self.agents[self.at].overlay.files));
         }
-        if self.agents[0].leaked_pages == 0 && self.agents[0].overlay.data_files.count() > 0 {
-            wrong.push(format!("data files are left: {:?}", self.agents[0].overlay.data_files));
+        if self.agents[self.at].leaked_pages == 0 && self.agents[self.at].overlay.data_files.count() > 0 {
+            wrong.push(format!("data files are left: {:?}", self.agents[self.at].overlay.data_files));
         }
-        if self.agents[0].memory.bits.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+        if self.agents[self.at].memory.bits.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
             wrong.push("bits are left".to_string());
         }
-        if self.agents[0].memory.files.iter().any(|file| file.size_bit.load(Ordering::Relaxed) != 0) {
+        if self.agents[self.at].memory.files.iter().any(|file| file.size_bit.load(Ordering::Relaxed) != 0) {
             wrong.push("a size bit is left".to_string());
         }
         self.violations.extend(wrong);

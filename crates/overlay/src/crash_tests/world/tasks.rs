@@ -16,14 +16,14 @@ pub enum Task {
 impl World {
     /// Moves one task on by one step.
     pub fn step_task(&mut self, at: usize) {
-        let mut task = self.agents[0].tasks.swap_remove(at);
+        let mut task = self.agents[self.at].tasks.swap_remove(at);
         let fails = self.whims.failures > 0 && self.random.below(self.whims.failures) == 0;
         let fails = fails || matches!(&task, Task::Copy { inode, order, .. } if self.ends_early(*inode, order));
         match &mut task {
             Task::Copy { inode, order, bytes, written } => {
                 if !self.step_copy(*inode, order, bytes, written, fails) {
                     let result = if fails { Err(5) } else { Ok(()) };
-                    self.agents[0].overlay.on_copy_done(self.agents[0].memory.view(), order.id, result);
+                    self.agents[self.at].overlay.on_copy_done(self.agents[self.at].memory.view(), order.id, result);
                     return self.carry_out();
                 }
             }
@@ -44,38 +44,38 @@ impl World {
                             }
                             Growth::Found => Err(16),
                         };
-                        self.agents[0].overlay.on_extended(self.agents[0].memory.view(), *file, result);
+                        self.agents[self.at].overlay.on_extended(self.agents[self.at].memory.view(), *file, result);
                         return self.carry_out();
                     }
                 }
             }
             Task::Barrier { data, slow } => {
                 if fails {
-                    self.agents[0]
+                    self.agents[self.at]
                         .overlay
-                        .on_barrier_synced(self.agents[0].memory.view(), Err(crate::NotSynced::default()));
+                        .on_barrier_synced(self.agents[self.at].memory.view(), Err(crate::NotSynced::default()));
                     return self.carry_out();
                 }
                 if let Some(data_file) = data.pop() {
-                    self.agents[0].data.get_mut(&data_file).expect("a synced data file exists").sync();
+                    self.agents[self.at].data.get_mut(&data_file).expect("a synced data file exists").sync();
                 } else if let Some(inode) = slow.pop() {
                     // What dead threads had under way has landed when an fsync begun since returns.
                     self.land_late(Some(inode));
                     self.inodes[inode].store.sync();
                 } else {
-                    self.agents[0].overlay.on_barrier_synced(self.agents[0].memory.view(), Ok(()));
+                    self.agents[self.at].overlay.on_barrier_synced(self.agents[self.at].memory.view(), Ok(()));
                     return self.carry_out();
                 }
             }
             Task::SyncJournal => {
-                self.agents[0].journal.stable = self.agents[0].journal.bytes.len();
-                self.agents[0]
+                self.agents[self.at].journal.stable = self.agents[self.at].journal.bytes.len();
+                self.agents[self.at]
                     .overlay
-                    .on_journal_durable(self.agents[0].memory.view(), if fails { Err(5) } else { Ok(()) });
+                    .on_journal_durable(self.agents[self.at].memory.view(), if fails { Err(5) } else { Ok(()) });
                 return self.carry_out();
             }
         }
-        self.agents[0].tasks.push(task);
+        self.agents[self.at].tasks.push(task);
     }
 
     /// Whether a fetch meets the end of the file, which fails it.
@@ -100,7 +100,7 @@ impl World {
             bytes.push(match order.kind {
                 CopyKind::Fetch => moved(&self.inodes[inode].store.read(piece.range), offset, piece.place),
                 CopyKind::WriteBack => {
-                    let store = self.agents[0].data.get(&piece.data_file).expect("a copied data file exists");
+                    let store = self.agents[self.at].data.get(&piece.data_file).expect("a copied data file exists");
                     moved(&store.read(Range::new(piece.place, length)), piece.place, offset)
                 }
             });
@@ -108,7 +108,7 @@ impl World {
         }
         for (piece, bytes) in order.pieces.iter().zip(std::mem::take(bytes)) {
             match order.kind {
-                CopyKind::Fetch => self.agents[0].data.get_mut(&piece.data_file).expect("it exists").write(bytes),
+                CopyKind::Fetch => self.agents[self.at].data.get_mut(&piece.data_file).expect("it exists").write(bytes),
                 CopyKind::WriteBack => self.inodes[inode].store.write(bytes),
             }
         }

@@ -1,0 +1,154 @@
+//! What is between agents of several nodes: messages that come in any order or not at all, and the view.
+
+use std::sync::Arc;
+
+use headstart_cluster::{Envelope, MemberId, Seat, Timing, View};
+use headstart_units::Nanos;
+
+use super::{Agent, RANKS, World};
+
+/// Nobody is expelled: whoever does not answer is waited for.
+const TIMING: Timing = Timing { hold: Nanos(u64::MAX / 4), margin: Nanos::ZERO };
+
+/// See the module.
+pub struct Between {
+    pub messages: Vec<Envelope>,
+    pub view: Arc<View>,
+    /// One message in so many is lost; zero: none.
+    pub losses: u64,
+    /// How many there were.
+    pub sent: u64,
+}
+
+/// The member of a node.
+fn member(node: usize) -> MemberId {
+    MemberId { node: node as u16, life: 0 }
+}
+
+impl World {
+    /// The agent that serves a thread: two processes are of two nodes, if there are.
+    pub fn agent_of(&self, rank: usize) -> usize {
+        if self.cluster.is_some() { rank / 2 % self.agents.len() } else { 0 }
+    }
+
+    /// The threads of the agent whose turn it is.
+    pub fn ranks_here(&self) -> impl Iterator<Item = usize> + use<> {
+        let here: Vec<usize> = (0..RANKS).filter(|rank| self.agent_of(*rank) == self.at).collect();
+        here.into_iter()
+    }
+
+    /// All agents are members of one cluster from now on. No thread has begun anything.
+    pub fn cluster(&mut self, losses: u64) {
+        let seat = |node: usize| Seat { member: member(node), incarnation: 0 };
+        let view = Arc::new(View::first((0..self.agents.len()).map(seat).collect(), 64));
+        self.cluster = Some(Between { messages: Vec::new(), view, losses, sent: 0 });
+        for rank in &mut self.ranks {
+            rank.slot = super::NO_SLOT;
+        }
+        for at in 0..self.agents.len() {
+            self.at = at;
+            // Slots that were given away before belong to nobody.
+            let agent = &mut self.agents[at];
+            *agent = Agent::new(agent.settings.clone());
+            agent.overlay.join(agent.memory.view(), seat(at), TIMING, false);
+            self.join();
+            self.look();
+        }
+    }
+
+    /// The agent looks at the membership service.
+    pub fn look(&mut self) {
+        let Some(between) = &self.cluster else { return };
+        let (view, now) = (between.view.clone(), Nanos(self.clock));
+        let agent = &mut self.agents[self.at];
+        agent.overlay.on_view(agent.memory.view(), now, now, view);
+        self.carry_out();
+    }
+
+    /// An agent that was started anew joins with its next incarnation.
+    pub fn rejoin(&mut self) {
+        let Some(between) = &mut self.cluster else { return };
+        let view = between.view.restarted(member(self.at)).expect("it has a seat");
+        let seat = view.seat(member(self.at)).expect("it has one");
+        between.view = Arc::new(view);
+        let agent = &mut self.agents[self.at];
+        agent.overlay.join(agent.memory.view(), seat, TIMING, false);
+        self.look();
+    }
+
+    /// Whether messages are under way, or awaited, or a view has not been seen.
+    pub fn is_between(&self) -> bool {
+        let Some(between) = &self.cluster else { return false };
+        let waits = |agent: &Agent| {
+            agent.overlay.view().map(View::number) != Some(between.view.number())
+                || !agent.overlay.waits_for_members().is_empty()
+        };
+        !between.messages.is_empty() || self.agents.iter().any(|agent| !agent.is_dead && waits(agent))
+    }
+
+    pub fn send_to_member(&mut self, envelope: Envelope) {
+        let Some(between) = &mut self.cluster else { unreachable!("nobody else is there") };
+        between.sent += 1;
+        if between.losses == 0 || self.random.below(between.losses) > 0 {
+            between.messages.push(envelope);
+        }
+    }
+
+    /// How many messages there were.
+    pub fn sent_between(&self) -> u64 {
+        self.cluster.as_ref().map_or(0, |between| between.sent)
+    }
+
+    /// A step between agents, or whose turn it is; true if that was all.
+    pub fn step_between(&mut self) -> bool {
+        self.at = self.random.below(self.agents.len() as u64) as usize;
+        match self.random.below(100) {
+            0..25 => self.deliver_to_member(),
+            25..28 if !self.agents[self.at].is_dead => self.say_again(),
+            28..32 if !self.agents[self.at].is_dead => self.look(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// One message comes, whichever.
+    pub fn deliver_to_member(&mut self) {
+        let Some(between) = &mut self.cluster else { return };
+        if between.messages.is_empty() {
+            return;
+        }
+        let at = self.random.below(between.messages.len() as u64) as usize;
+        let envelope = between.messages.swap_remove(at);
+        self.at = envelope.to.member.node as usize;
+        if self.agents[self.at].is_dead {
+            return;
+        }
+        let agent = &mut self.agents[self.at];
+        let counts = agent.overlay.on_peer(agent.memory.view(), envelope);
+        self.carry_out();
+        if !counts && !self.agents[self.at].is_dead {
+            self.look();
+        }
+    }
+
+    fn say_again(&mut self) {
+        let agent = &mut self.agents[self.at];
+        agent.overlay.say_again(agent.memory.view());
+        self.carry_out();
+    }
+
+    /// A file lies on the flash of one node at most, of dead agents too.
+    pub fn check_one_has_it(&mut self) {
+        if self.cluster.is_none() {
+            return;
+        }
+        for inode in 0..self.inodes.len() {
+            let identity = self.inodes[inode].identity;
+            let has =
+                |agent: &&Agent| agent.overlay.find(identity).is_some_and(|number| agent.overlay.has_extents(number));
+            if self.agents.iter().filter(has).count() > 1 {
+                self.violations.push(format!("inode {inode} is on flash of two nodes"));
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What this member knows of files that other members may use: where each file stands, and what it waits for.
+//!
+//! | a file is | its bits in the shared file | its threads |
+//! |---|---|---|
+//! | alone | as its granules say | as on one node |
+//! | asking | all set | wait: nobody has told yet who has something of it |
+//! | absent | clear | read and write the slow file; nothing of it comes to flash |
+//! | leaving | all set | wait until nothing of it is on flash here, durably: another member asks for it |
+//!
+//! Without other members there is nothing here, and every file is alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headstart_cluster::{FileId, Member, RequestId, Stamp, Writing};
+use headstart_units::request::Range;
+
+/// Where a file stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// No other member has anything of it.
+    Alone,
+    /// Nobody has told. Whether somebody was asked for a thread that waits.
+    Asking(bool),
+    /// Nobody has anything of it on flash.
+    Absent,
+    /// It leaves flash.
+    Leaving,
+}
+
+/// What another member is told once a file has left flash.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaving {
+    /// The epoch for which.
+    pub(crate) epoch: Stamp,
+    /// The call for which; none for a claim.
+    pub(crate) call: Option<u64>,
+    /// The bytes that were asked for.
+    pub(crate) range: Range,
+    /// Numbers of the file that have not left.
+    pub(crate) left: BTreeSet<u32>,
+}
+
+/// A member among others.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    /// The machines.
+    pub(crate) member: Member,
+    files: BTreeMap<u32, (FileId, Standing)>,
+    numbers: BTreeSet<(FileId, u32)>,
+    leaving: BTreeMap<FileId, Leaving>,
+    /// Threads that others were told of as writers.
+    named: BTreeMap<FileId, Vec<Writing>>,
+    /// Files that this member is to own, if nobody does.
+    wanted: BTreeSet<FileId>,
+    asks: u64,
+}
+
+/// In a request's slot: it is not a thread's but a file's, whose number follows.
+const OF_FILE: u32 = 1 << 31;
+
+impl Cluster {
+    /// One that knows no file.
+    pub(crate) fn new(member: Member) -> Cluster {
+        Cluster {
+            member,
+            files: BTreeMap::new(),
+            numbers: BTreeSet::new(),
+            leaving: BTreeMap::new(),
+            named: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+            asks: 0,
+        }
+    }
+
+    /// Where a file stands as far as is known of it.
+    pub(crate) fn known(&self, file: FileId) -> Standing {
+        match (self.member.is_alone(file), self.member.holds(file)) {
+            (true, _) => Standing::Alone,
+            (false, true) => Standing::Absent,
+            (false, false) => Standing::Asking(false),
+        }
+    }
+
+    /// Where a file with a number stands.
+    pub(crate) fn standing(&self, number: u32) -> Standing {
+        self.files.get(&number).map_or(Standing::Alone, |(_, standing)| *standing)
+    }
+
+    /// The file behind a number.
+    pub(crate) fn file(&self, number: u32) -> Option<FileId> {
+        self.files.get(&number).map(|(file, _)| *file)
+    }
+
+    /// The numbers of a file: more than one if it was removed here, and another one got its inode.
+    pub(crate) fn numbers(&self, file: FileId) -> Vec<u32> {
+        self.numbers.range((file, 0)..=(file, u32::MAX)).map(|(_, number)| *number).collect()
+    }
+
+    /// A file has the number from now on.
+    pub(crate) fn enter(&mut self, number: u32, file: FileId, standing: Standing) {
+        self.files.insert(number, (file, standing));
+        self.numbers.insert((file, number));
+    }
+
+    /// It stands elsewhere now.
+    pub(crate) fn stand(&mut self, number: u32, standing: Standing) {
+        if let Some((_, now)) = self.files.get_mut(&number) {
+            *now = standing;
+        }
+    }
+
+    /// The number is free.
+    pub(crate) fn forget(&mut self, number: u32) {
+        if let Some((file, _)) = self.files.remove(&number) {
+            self.numbers.remove(&(file, number));
+        }
+    }
+
+    /// A new name for what is asked about a file.
+    pub(crate) fn next_ask(&mut self, number: u32) -> RequestId {
+        self.asks += 1;
+        RequestId { slot: OF_FILE | number, seq: self.asks }
+    }
+
+    /// The file that was asked about.
+    pub(crate) fn asked(id: RequestId) -> u32 {
+        id.slot & !OF_FILE
+    }
+
+    /// What was asked and not told may be asked again.
+    pub(crate) fn ask_anew(&mut self) {
+        for (_, standing) in self.files.values_mut() {
+            if let Standing::Asking(asked) = standing {
+                *asked = false;
+            }
+        }
+    }
+
+    /// A file is to leave flash: what is to be told then.
+    pub(crate) fn leave(&mut self, file: FileId, leaving: Leaving) {
+        self.leaving.insert(file, leaving);
+    }
+
+    /// One of the file's numbers has left: what is to be told, if it was the last.
+    pub(crate) fn left(&mut self, file: FileId, number: Option<u32>) -> Option<Leaving> {
+        let leaving = self.leaving.get_mut(&file)?;
+        leaving.left.retain(|other| Some(*other) != number);
+        if leaving.left.is_empty() { self.leaving.remove(&file) } else { None }
+    }
+
+    /// These threads were told of as writers.
+    pub(crate) fn name(&mut self, file: FileId, writers: Vec<Writing>) {
+        if writers.is_empty() {
+            self.named.remove(&file);
+        } else {
+            self.named.insert(file, writers);
+        }
+    }
+
+    /// Files with threads that were.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (FileId, &[Writing])> {
+        self.named.iter().map(|(file, writers)| (*file, writers.as_slice()))
+    }
+
+    /// This member is to own the file; true if that is news.
+    pub(crate) fn want(&mut self, file: FileId) -> bool {
+        self.wanted.insert(file)
+    }
+
+    /// It need not any more.
+    pub(crate) fn end_want(&mut self, file: FileId) {
+        self.wanted.remove(&file);
+    }
+
+    /// The files that it is to own.
+    pub(crate) fn wanted(&self) -> Vec<FileId> {
+        self.wanted.iter().copied().collect()
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Sharing(Option<Box<Cluster>>);
+
+impl Sharing {
+    /// There are other members from now on.
+    pub(crate) fn join(&mut self, cluster: Cluster) {
+        self.0 = Some(Box::new(cluster));
+    }
+
+    /// This member, if there are others.
+    pub(crate) fn get(&self) -> Option<&Cluster> {
+        self.0.as_deref()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut Cluster> {
+        self.0.as_deref_mut()
+    }
+
+    /// Whether no other member has anything of the file.
+    pub(crate) fn is_alone(&self, number: u32) -> bool {
+        self.get().is_none_or(|cluster| cluster.standing(number) == Standing::Alone)
+    }
+
+    /// Whether its threads have to wait.
+    pub(crate) fn holds_back(&self, number: u32) -> bool {
+        let waits = |cluster: &Cluster| matches!(cluster.standing(number), Standing::Asking(_) | Standing::Leaving);
+        self.get().is_some_and(waits)
+    }
+}

@@ -1,0 +1,362 @@
+//! Files that programs on other nodes use too: what the machines of `headstart-cluster` want done here.
+//!
+//! While one node uses a file, everything is as on one node. Once another member asks for it, it leaves flash: its
+//! dirty bytes go back, what says that nothing of it is mapped is made durable, and only then is the other answered.
+//! From then on it lies on the disks for all. So a file with bytes on flash is one that no other member's threads can
+//! touch, and no byte of flash is ever read or replaced by another node.
+//!
+//! ```text
+//! a file gets a number --> asking --- home: nobody has anything of it -----> absent --- flash is wanted --+
+//!                            |   '--- others have left it ----------------------^ |                       |
+//!                            '------- owned here, nobody else has anything --> alone <--------------------'
+//!              asking <--- nothing is on flash, durably --- leaving <--- another member asks
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use headstart_cluster as cluster;
+use headstart_cluster::{Ask, Envelope, FileId, Found, Log, MemberId, Message, Seat, Stamp, Timing, View, Writing};
+use headstart_protocol::shared::Shared;
+use headstart_units::Nanos;
+use headstart_units::request::Range;
+
+use crate::output::{Answer, Output};
+use crate::overlay::Overlay;
+use crate::parts::sharing::{Cluster, Leaving, Standing};
+
+/// All bytes of a file.
+const ALL: Range = Range { offset: 0, length: u64::MAX };
+
+impl Overlay {
+    /// From now on this agent is one among others, with that seat. `alone`: up to now it was the only one of its site,
+    /// and has the files that it knows to itself. Else, as an agent that was started anew under living threads, it asks
+    /// about each. Call it before the first [`Overlay::on_view`].
+    pub fn join(&mut self, shared: Shared<'_>, seat: Seat, timing: Timing, alone: bool) {
+        let files: Vec<(u32, FileId)> =
+            self.files.iter().map(|(number, file)| (*number, FileId(file.identity().inode))).collect();
+        let on_flash = files.iter().filter(|(number, _)| !alone && self.granules.any(*number)).map(|(_, file)| *file);
+        let log = Log::unlisted(on_flash);
+        let member = cluster::Member::new(seat, timing, log, Vec::new()).keeping_claims_back();
+        let mut joined = Cluster::new(member);
+        for (number, file) in files {
+            if alone {
+                joined.member.begin_alone(file);
+                joined.enter(number, file, Standing::Alone);
+            } else {
+                joined.enter(number, file, Standing::Asking(false));
+                self.granules.deny(shared, number);
+            }
+        }
+        self.sharing.join(joined);
+        if !alone {
+            self.close_all_granules(shared);
+        }
+        self.heed(shared);
+    }
+
+    /// A look at the membership service, begun at `started`, has shown this view; both times by CLOCK_MONOTONIC.
+    pub fn on_view(&mut self, shared: Shared<'_>, started: Nanos, now: Nanos, view: Arc<View>) {
+        if let Some(cluster) = self.sharing.get_mut() {
+            cluster.member.on_view(started, now, view);
+            self.progress(shared);
+        }
+    }
+
+    /// A message of another member's agent. False: one of the two has an older view; look at the membership service.
+    pub fn on_peer(&mut self, shared: Shared<'_>, envelope: Envelope) -> bool {
+        let Some(cluster) = self.sharing.get_mut() else { return false };
+        if !is_spoken(&envelope.message) {
+            return true;
+        }
+        let counts = cluster.member.on_message(envelope);
+        self.progress(shared);
+        counts
+    }
+
+    /// The log of a member that is out, up to its cut.
+    pub fn on_log_read(&mut self, shared: Shared<'_>, member: MemberId, log: Log) {
+        if let Some(cluster) = self.sharing.get_mut() {
+            cluster.member.on_log_read(member, log);
+            self.progress(shared);
+        }
+    }
+
+    /// Says again what other members have not answered. Call it now and then while
+    /// [`Overlay::waits_for_members`] names any.
+    pub fn say_again(&mut self, shared: Shared<'_>) {
+        let Some(cluster) = self.sharing.get_mut() else { return };
+        cluster.ask_anew();
+        cluster.wanted().into_iter().for_each(|file| cluster.member.own(file));
+        cluster.member.again();
+        self.progress(shared);
+    }
+
+    /// Members of which something is awaited: one that is silent is to be expelled.
+    pub fn waits_for_members(&self) -> Vec<MemberId> {
+        self.sharing.get().map(|cluster| cluster.member.waits_for().into_iter().collect()).unwrap_or_default()
+    }
+
+    /// Members that leave and whose deadline has surely passed: their logs are to be cut.
+    pub fn members_over(&self, now: Nanos) -> Vec<MemberId> {
+        self.sharing.get().map(|cluster| cluster.member.over(now)).unwrap_or_default()
+    }
+
+    /// The view, if there are other members.
+    pub fn view(&self) -> Option<&View> {
+        self.sharing.get().map(|cluster| cluster.member.view())
+    }
+
+    /// Whether this member was expelled.
+    pub fn is_expelled(&self) -> bool {
+        self.sharing.get().is_some_and(|cluster| cluster.member.is_expelled())
+    }
+
+    /// How many files other members use too, or may.
+    pub fn files_shared(&self) -> usize {
+        self.files.keys().filter(|number| !self.sharing.is_alone(**number)).count()
+    }
+
+    /// A file has got a number: who has something of it is asked, unless that is known.
+    pub(crate) fn enter(&mut self, shared: Shared<'_>, number: u32) {
+        let file = FileId(self.files[&number].identity().inode);
+        let Some(cluster) = self.sharing.get_mut() else { return };
+        let standing = cluster.known(file);
+        cluster.enter(number, file, standing);
+        if let Standing::Asking(_) = standing {
+            cluster.member.open(file);
+            self.granules.deny(shared, number);
+        }
+    }
+
+    /// The file's number is free.
+    pub(crate) fn leave_number(&mut self, shared: Shared<'_>, number: u32) {
+        if let Some(cluster) = self.sharing.get_mut() {
+            cluster.forget(number);
+        }
+        self.granules.admit(shared, number);
+    }
+
+    /// Asks for threads that wait, and does what the machines want done. True if anything was.
+    pub(crate) fn heed(&mut self, shared: Shared<'_>) -> bool {
+        if self.sharing.get().is_none() {
+            return false;
+        }
+        self.ask_for_waiting();
+        let mut heeded = false;
+        while let Some(outputs) = self.sharing.get_mut().map(|cluster| cluster.member.take_outputs())
+            && !outputs.is_empty()
+        {
+            outputs.into_iter().for_each(|output| self.heed_one(shared, output));
+            heeded = true;
+        }
+        heeded
+    }
+
+    fn ask_for_waiting(&mut self) {
+        let waiting: Vec<u32> = self.pending.touched().collect();
+        let Some(cluster) = self.sharing.get_mut() else { return };
+        for number in waiting {
+            if let (Standing::Asking(false), Some(file)) = (cluster.standing(number), cluster.file(number)) {
+                cluster.stand(number, Standing::Asking(true));
+                let id = cluster.next_ask(number);
+                cluster.member.ask(file, id, Ask::Read { range: ALL });
+            }
+        }
+    }
+
+    fn heed_one(&mut self, shared: Shared<'_>, output: cluster::Output) {
+        match output {
+            cluster::Output::Send(envelope) => self.outbox.push(Output::Send(envelope)),
+            cluster::Output::Deadline(until) => self.outbox.push(Output::Deadline(until)),
+            cluster::Output::ReadLog(member) => self.outbox.push(Output::ReadLog(member)),
+            cluster::Output::Expelled => self.outbox.push(Output::Expelled),
+            cluster::Output::Alone(file) => self.stand_all(shared, file, Standing::Alone),
+            cluster::Output::Clear(file, range) if range == ALL => self.stand_all(shared, file, Standing::Absent),
+            cluster::Output::Fence { file, epoch, call, range } => self.fence(shared, file, (epoch, call, range)),
+            cluster::Output::Answer(id, answer) => self.told(shared, Cluster::asked(id), answer),
+            // No member records anything for another, and none holds less than a file.
+            cluster::Output::Clear(..)
+            | cluster::Output::Append(_)
+            | cluster::Output::Barrier
+            | cluster::Output::Free(..)
+            | cluster::Output::StartCopy(..) => {}
+        }
+    }
+
+    /// Nobody else has anything of a file, or nobody has.
+    fn stand_all(&mut self, shared: Shared<'_>, file: FileId, standing: Standing) {
+        let numbers = self.sharing.get().map(|cluster| cluster.numbers(file)).unwrap_or_default();
+        for number in numbers {
+            // One that leaves flash does so for a newer claim.
+            if let Some(cluster) =
+                self.sharing.get_mut().filter(|cluster| cluster.standing(number) != Standing::Leaving)
+            {
+                let before = cluster.standing(number);
+                cluster.stand(number, standing);
+                if matches!(standing, Standing::Alone | Standing::Absent) {
+                    self.granules.admit(shared, number);
+                }
+                if standing == Standing::Alone && before != Standing::Alone && self.files.contains_key(&number) {
+                    // Others may have cut it.
+                    self.settle_size(shared, number, 0);
+                    shared.files[number as usize].size.store(0, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    /// What was asked about a file is answered.
+    fn told(&mut self, shared: Shared<'_>, number: u32, answer: cluster::Answer) {
+        let Some(cluster) = self.sharing.get_mut() else { return };
+        match (cluster.standing(number), answer) {
+            (Standing::Asking(_), cluster::Answer::Absent) => {
+                cluster.stand(number, Standing::Absent);
+                self.granules.admit(shared, number);
+            }
+            (Standing::Asking(_), cluster::Answer::Again) => cluster.stand(number, Standing::Asking(false)),
+            // Something of it is on flash of a node that is gone: its threads wait for that, and ask now and then.
+            _ => {}
+        }
+    }
+
+    /// Another member asks for a file: it leaves flash.
+    fn fence(&mut self, shared: Shared<'_>, file: FileId, (epoch, call, range): (Stamp, Option<u64>, Range)) {
+        let Some(cluster) = self.sharing.get_mut() else { return };
+        let numbers = cluster.numbers(file);
+        cluster.leave(file, Leaving { epoch, call, range, left: numbers.iter().copied().collect() });
+        if numbers.is_empty() {
+            return self.answer_fence(shared, file, None);
+        }
+        for number in numbers {
+            if let Some(cluster) = self.sharing.get_mut() {
+                cluster.stand(number, Standing::Leaving);
+            }
+            self.granules.deny(shared, number);
+            self.close_granules(shared, number, ALL);
+            self.cancel_fetches(number, ALL);
+            if let Some(known) = self.files.get_mut(&number) {
+                known.write_back_error = None;
+            }
+            self.pending.push_leave(number);
+        }
+    }
+
+    /// Goes on with a file that leaves flash; done once nothing of it is there, durably.
+    pub(crate) fn attempt_leave(&mut self, shared: Shared<'_>, number: u32) -> Option<Answer> {
+        match self.attempt_bypass(number, true) {
+            Some(Answer::Done) => {}
+            // What cannot leave keeps others waiting: they would read older bytes.
+            Some(_) | None => return None,
+        }
+        let known = &self.files[&number];
+        let busy = !known.map.is_empty()
+            || known.length.is_extending()
+            || self.copies.any_of(number)
+            || self.fetches.any_of(number);
+        if busy {
+            return None;
+        }
+        // A bit is cleared once what was removed under it is durably so.
+        if self.granules.any(number) {
+            self.barrier.want_if(!self.barrier.is_running());
+            return None;
+        }
+        let file = self.sharing.get().and_then(|cluster| cluster.file(number)).expect("it has a number");
+        self.answer_fence(shared, file, Some(number));
+        // The claim may have been an older one than what has become known since.
+        if let Some(cluster) = self.sharing.get_mut() {
+            cluster.stand(number, Standing::Asking(false));
+            let standing = cluster.known(file);
+            self.stand_all(shared, file, standing);
+        }
+        Some(Answer::Done)
+    }
+
+    fn answer_fence(&mut self, shared: Shared<'_>, file: FileId, number: Option<u32>) {
+        let told = self.sharing.get_mut().and_then(|cluster| cluster.left(file, number));
+        let Some(Leaving { epoch, call, range, .. }) = told else { return };
+        let found = self.found(shared, file);
+        if let Some(cluster) = self.sharing.get_mut() {
+            cluster.name(file, found.threads.clone());
+            cluster.member.on_left(file, epoch, call, range, found);
+        }
+    }
+
+    /// Who still uses a file here, by its slow bytes or by having it open.
+    fn found(&self, shared: Shared<'_>, file: FileId) -> Found {
+        let numbers = self.sharing.get().map(|cluster| cluster.numbers(file)).unwrap_or_default();
+        let mut found = Found::default();
+        for number in numbers {
+            let Some(known) = self.files.get(&number) else { continue };
+            found.uses |= known.users.are_there() || known.users.bypass_us();
+            let cheap = shared.used_slots().iter().filter_map(|slot| slot.cheap_write());
+            let cheap = cheap.filter(|(of, _)| *of == number).map(|(_, range)| range);
+            let unseen = known.users.bypass_us().then_some(ALL);
+            let ranges = cheap.chain(self.leases.all_of(shared, number)).chain(unseen);
+            found.threads.extend((0..).zip(ranges).map(|(slot, range)| Writing { slot, range, granted: false }));
+        }
+        found
+    }
+
+    /// Tells of threads that others were told of as writers and that have ended.
+    pub(crate) fn tell_of_ended_writers(&mut self, shared: Shared<'_>) {
+        let Some(cluster) = self.sharing.get() else { return };
+        let named: Vec<(FileId, Vec<Writing>)> =
+            cluster.named().map(|(file, writers)| (file, writers.to_vec())).collect();
+        for (file, before) in named {
+            let found = self.found(shared, file);
+            if let Some(cluster) = self.sharing.get_mut().filter(|_| found.threads != before) {
+                cluster.name(file, found.threads.clone());
+                cluster.member.on_writer_ended(file, found);
+            }
+        }
+    }
+
+    /// A thread wants flash for a file that is not alone: whether it can come to be, and is worth the wait.
+    pub(crate) fn may_own(&mut self, number: u32, until_ns: u64) -> bool {
+        let Some(cluster) = self.sharing.get_mut() else { return true };
+        let Some(file) = cluster.file(number) else { return false };
+        let waits = match cluster.member.owner_of(file) {
+            None => true,
+            Some(_) => cluster.member.may_be_alone(file),
+        };
+        if !waits || self.measured_ns >= until_ns {
+            cluster.end_want(file);
+            return false;
+        }
+        if cluster.want(file) {
+            cluster.member.own(file);
+        }
+        true
+    }
+
+    /// It does not want it any more, or has it.
+    pub(crate) fn end_want(&mut self, number: u32) {
+        if let Some(cluster) = self.sharing.get_mut()
+            && let Some(file) = cluster.file(number)
+        {
+            cluster.end_want(file);
+        }
+    }
+
+    /// Whether bytes of the file are on flash.
+    #[cfg(test)]
+    pub(crate) fn has_extents(&self, number: u32) -> bool {
+        self.files.get(&number).is_some_and(|file| !file.map.is_empty())
+    }
+}
+
+/// Whether members say this to each other as long as files that two use lie on the disks.
+fn is_spoken(message: &Message) -> bool {
+    !matches!(
+        message,
+        Message::Ordered { .. }
+            | Message::Appended(..)
+            | Message::Synced(_)
+            | Message::Copy(..)
+            | Message::Copying(_)
+            | Message::Copied(..)
+            | Message::Asked(_, _, _, Ask::Commit { .. } | Ask::WriteDone { .. } | Ask::Write { .. })
+    )
+}
