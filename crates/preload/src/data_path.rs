@@ -1,29 +1,34 @@
 //! Reads and writes of managed files: cheap, absorbed, from flash, direct.
 //!
 //! The order of the protocol's steps is [`headstart_protocol::call`]; what is here makes its kernel calls and sends its
-//! messages. A request on bytes of which none is on flash takes the steps in a straight line.
+//! messages. A request on bytes of which none is on flash takes the steps in a straight line. At the end of each
+//! stands one look at whether it counts ([`standing`]).
 
 mod append;
 mod caller;
 mod changes;
 mod read;
+mod standing;
 mod write;
 
-pub use append::{extend, extend_over};
-pub use changes::{WHOLE, punch, rearrange, sync, truncate, write_back, write_directly};
+pub use changes::WHOLE;
 
 use headstart_trace::Operation;
+use headstart_units::request::Range;
 
 use crate::files::descriptors::Target;
 use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
 use crate::recording::{self, Place};
+use crate::session::Session;
+
+use standing::confirmed;
 
 /// `pread` of a managed file.
 #[inline]
 pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize, Errno> {
     recording::around(target, Operation::Read, Place::At(offset), |served| match served {
-        true => read::read_at(target, buffers, offset),
+        true => confirmed(read::read_at(target, buffers, offset)),
         false => buffers.read(target.fd, 0, buffers.length(), offset),
     })
 }
@@ -32,7 +37,7 @@ pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize,
 #[inline]
 pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) -> Result<usize, Errno> {
     recording::around(target, Operation::Write, Place::At(offset), |served| match served {
-        true => write::write_at(target, buffers, offset, durable),
+        true => confirmed(write::write_at(target, buffers, offset, durable)),
         false => unserved(target, durable, || buffers.write_slow(target.fd, 0, buffers.length(), offset)),
     })
 }
@@ -40,9 +45,63 @@ pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) 
 /// An appending write; `kernel` does it.
 pub fn append(target: &Target, durable: bool, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
     recording::around(target, Operation::Append, Place::End, |served| match served {
-        true => append::append(target, durable, kernel),
+        true => confirmed(append::append(target, durable, kernel)),
         false => unserved(target, durable, kernel),
     })
+}
+
+/// A call that may change the end of the file, but no byte before it.
+pub fn extend(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    confirmed(append::extend(target, kernel))
+}
+
+/// The same for a call that may also write to the slow file what it reads there, from `offset` on.
+pub fn extend_over(
+    target: &Target,
+    offset: u64,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    confirmed(append::extend_over(target, offset, kernel))
+}
+
+/// Changes a file's size: the agent agrees first, `kernel` does it, the agent hears whether it happened.
+pub fn truncate(
+    session: &mut Session,
+    file: u32,
+    size: u64,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    confirmed(changes::truncate(session, file, size, kernel))
+}
+
+/// Has `kernel` move bytes that lie at `from` or behind it in the slow file.
+pub fn rearrange(target: &Target, from: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    confirmed(changes::rearrange(target, from, kernel))
+}
+
+/// A fallocate that removes bytes of `range`.
+pub fn punch(target: &Target, range: Range, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    confirmed(changes::punch(target, range, kernel))
+}
+
+/// A write by a call that the library cannot make in pieces of its own: `kernel` writes to the slow file from the
+/// range's first byte on, and returns how many.
+pub fn write_directly(
+    target: &Target,
+    range: Range,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    confirmed(changes::write_directly(target, range, kernel))
+}
+
+/// fsync. `kernel` syncs the slow file.
+pub fn sync(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    confirmed(changes::sync(target, kernel))
+}
+
+/// Makes the slow file hold what flash holds of `range`, for a reader that the library does not see.
+pub fn write_back(target: &Target, range: Range) -> Result<(), Errno> {
+    confirmed(changes::write_back(target, range))
 }
 
 /// A write without an agent. What the descriptor says of durability the kernel sees to.

@@ -27,4 +27,6 @@ pub(crate) use facts::{Facts, facts, facts_at, file_system, ftruncate, readlink,
 pub(crate) use identity::{boot_id, descriptor_limit, file_size_limit, id_of, process, real_group, real_user, thread};
 pub(crate) use opened::{close, close_range, fcntl, lseek, openat, openat_raw};
 pub(crate) use packets::{is_hung_up, receive, receive_with, send, send_with, socket_pair, wait_readable};
-pub(crate) use waiting::{monotonic_ms, monotonic_ns, sleep_ms, unix_coarse_ns, unix_ns, wait, wake, wake_address};
+pub(crate) use waiting::{
+    monotonic_coarse_ns, monotonic_ms, monotonic_ns, sleep_ms, unix_coarse_ns, unix_ns, wait, wake, wake_address,
+};

@@ -8,6 +8,7 @@
 
 pub mod call;
 pub mod counters;
+pub mod deadline;
 pub mod handover;
 pub mod handshake;
 pub mod hints;

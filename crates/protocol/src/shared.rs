@@ -36,6 +36,7 @@ use std::mem::offset_of;
 
 pub use super::limits::FILES_MAX;
 
+use super::deadline::Deadline;
 use super::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use super::listing::{LISTINGS_MAX, Listing, ListingKeys};
 use super::marks::Marks;
@@ -104,7 +105,7 @@ pub const DIRECT_EXTENDS: u32 = 1;
 pub const DIRECT_TRUNCATES: u32 = 2;
 
 /// The first page: who owns the file.
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct Header {
     /// [`MAGIC`] once everything else is in place.
@@ -132,6 +133,8 @@ pub struct Header {
     /// The namespace of the process numbers in the slots; zero: not known, all ones: they are of several.
     pub pid_namespace: AtomicU64,
     reserved: [AtomicU64; 4],
+    /// Until when this node is a member, where there are others.
+    pub deadline: Deadline,
 }
 
 /// What everybody knows of one file.
@@ -345,7 +348,8 @@ pub struct Region {
 // A model checker's atomics are larger; everybody else sees this.
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 128 && size_of::<Slot>() == 2176);
+    assert!(size_of::<Header>() == 256 && offset_of!(Header, deadline) == 128);
+    assert!(size_of::<FileEntry>() == 128 && size_of::<Slot>() == 2176);
     assert!(size_of::<CopyRecord>() == 40 && size_of::<OpenFiles>() == 6144);
     let records = COPIES_MAX * 40 + SLOTS_MAX * 6144;
     assert!(size_of::<Granule>() == 16 && size_of::<Marks>() == 640 && size_of::<Ring>() == 8320);
@@ -354,7 +358,7 @@ const _: () = {
     assert!(size_of::<ListingKeys>() == 128 + LISTINGS_MAX * 16 && size_of::<Listing>() == 8192);
     let listings = 128 + LISTINGS_MAX * (16 + 8192);
     let of_slots = SLOTS_MAX * (2176 + 8320);
-    assert!(size_of::<Region>() == 128 + of_files + of_slots + records + 640 + listings + COUNTERS_MAX * 8);
+    assert!(size_of::<Region>() == 256 + of_files + of_slots + records + 640 + listings + COUNTERS_MAX * 8);
     assert!(offset_of!(Slot, pieces) == 80 && offset_of!(Slot, hints) == 544);
 };
 
@@ -401,6 +405,12 @@ impl Region {
     #[inline]
     pub fn interleaving(&self, file: u32) -> &Interleaving {
         &self.interleavings[file as usize]
+    }
+
+    /// Who owns the file, for whoever needs no more.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        &self.header
     }
 
     /// The parts as slices.

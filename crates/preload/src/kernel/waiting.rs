@@ -47,6 +47,11 @@ pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// The same up to a tick of the kernel ago, and sooner.
+pub(crate) fn monotonic_coarse_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC_COARSE)
+}
+
 /// Nanoseconds since 1970.
 pub(crate) fn unix_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)

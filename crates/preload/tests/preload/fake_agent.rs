@@ -19,6 +19,7 @@ use headstart_policy::client::carl::Regions;
 use headstart_policy::client::s4d::Critical;
 use headstart_policy::cost::benefit::Parameters;
 use headstart_protocol::counters::{RequestCounters, families};
+use headstart_protocol::deadline::Deadline;
 use headstart_protocol::read_times::Side;
 use headstart_protocol::shared::{Counter, MAGIC, STATE_CHEAP, Shared};
 use headstart_protocol::{FLASH_DIRECTORY, PROTOCOL_VERSION, SHARED_FILE, SOCKET_FILE};
@@ -162,6 +163,11 @@ impl Agent {
     /// From now on it says that it sleeps, or no longer does; it looks at no mark either way.
     pub fn set_sleeping(&self, sleeps: bool) {
         self.shared.marks.sleeping.0.store(sleeps.into(), Ordering::Relaxed);
+    }
+
+    /// Until when the node is a member of a cluster.
+    pub fn deadline(&self) -> &Deadline {
+        &self.shared.header.deadline
     }
 
     /// Every request so far but those of the data path.

@@ -4,6 +4,7 @@ mod agents;
 mod aio;
 mod arrivals;
 mod bypasses;
+mod cluster_deadlines;
 mod copies;
 mod data_path;
 mod descriptors;
