@@ -38,18 +38,27 @@ const BYTES_MAX: u64 = 1 << 30;
 
 /// Whether there is a list.
 pub fn is_there(slow: &Path) -> bool {
-    slow.join(DIRTY_LIST_FILE).symlink_metadata().is_ok()
+    is_at(&slow.join(DIRTY_LIST_FILE))
+}
+
+/// The same of a list by its own path: each node of several has one.
+pub(crate) fn is_at(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
 /// The list of a managed directory; none if there is none.
 pub fn read(slow: &Path) -> Result<Option<Listed>> {
-    let path = slow.join(DIRTY_LIST_FILE);
-    let text = match text_file::read_own(&path, BYTES_MAX) {
+    read_at(&slow.join(DIRTY_LIST_FILE))
+}
+
+/// The same of a list by its own path.
+pub(crate) fn read_at(path: &Path) -> Result<Option<Listed>> {
+    let text = match text_file::read_own(path, BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::file("read", &path, error)),
+        Err(error) => return Err(Error::file("read", path, error)),
     };
-    let bad = |problem| Error::file("understand", &path, io::Error::other::<String>(problem));
+    let bad = |problem| Error::file("understand", path, io::Error::other::<String>(problem));
     Listed::parse(&text).map(Some).map_err(bad)
 }
 
@@ -77,6 +86,8 @@ pub(crate) struct Shown {
 /// The list of one agent and the attributes it set.
 pub(crate) struct DirtyList {
     slow: PathBuf,
+    /// The list.
+    path: PathBuf,
     owner: Owner,
     epoch: u64,
     text: Option<String>,
@@ -85,20 +96,21 @@ pub(crate) struct DirtyList {
 
 impl DirtyList {
     /// What an earlier agent left is found again.
-    pub(crate) fn new(slow: &Path, owner: Owner, epoch: u64) -> DirtyList {
-        let earlier = read(slow).ok().flatten().unwrap_or_default();
-        let text = is_there(slow).then(String::new);
+    pub(crate) fn new(slow: &Path, name: &str, owner: Owner, epoch: u64) -> DirtyList {
+        let path = slow.join(name);
+        let earlier = read_at(&path).ok().flatten().unwrap_or_default();
+        let text = is_at(&path).then(String::new);
         let mut attributes = Attributes::new(&owner.fast, &owner.node);
         for entry in earlier.entries {
-            let path = slow.join(OsStr::from_bytes(&entry.path_bytes()));
-            let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
+            let dirty = slow.join(OsStr::from_bytes(&entry.path_bytes()));
+            let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&dirty);
             if let Ok(file) = opened
                 && let Ok(Some(text)) = file.get_xattr(ATTRIBUTE)
             {
                 attributes.remember(Arc::new(Handle::new(Arc::new(file))), String::from_utf8_lossy(&text).into_owned());
             }
         }
-        DirtyList { slow: slow.to_path_buf(), owner, epoch, text, attributes }
+        DirtyList { slow: slow.to_path_buf(), path, owner, epoch, text, attributes }
     }
 
     /// The journal of this epoch is durable: it is the one the list belongs to from now on.
@@ -115,7 +127,7 @@ impl DirtyList {
     pub(crate) fn show(&mut self, files: &[Shown]) -> io::Result<()> {
         let entries: Vec<Entry> = files.iter().map(|file| self.entry(file)).collect();
         let (text, entries) = self.text_of(entries);
-        if self.text.as_ref() != Some(&text) || !is_there(&self.slow) {
+        if self.text.as_ref() != Some(&text) || !is_at(&self.path) {
             self.replace(&text)?;
             self.text = Some(text);
         }
@@ -129,7 +141,7 @@ impl DirtyList {
     pub(crate) fn remove(&mut self) -> io::Result<()> {
         self.attributes.remove();
         self.text = None;
-        remove(&self.slow)
+        remove_at(&self.slow, &self.path)
     }
 
     fn entry(&self, shown: &Shown) -> Entry {
@@ -176,12 +188,13 @@ impl DirtyList {
     }
 
     fn replace(&self, text: &str) -> io::Result<()> {
-        let fresh = self.slow.join(format!(".{DIRTY_LIST_FILE}.new"));
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let fresh = self.slow.join(format!(".{name}.new"));
         let attempt = || {
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&fresh)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            std::fs::rename(&fresh, self.slow.join(DIRTY_LIST_FILE))?;
+            std::fs::rename(&fresh, &self.path)?;
             // Later ones take the place of this name.
             if self.text.is_none() { text_file::sync_directory(&self.slow) } else { Ok(()) }
         };
@@ -191,7 +204,11 @@ impl DirtyList {
 
 /// Removes the list of a directory.
 pub fn remove(slow: &Path) -> io::Result<()> {
-    match std::fs::remove_file(slow.join(DIRTY_LIST_FILE)) {
+    remove_at(slow, &slow.join(DIRTY_LIST_FILE))
+}
+
+fn remove_at(slow: &Path, path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => text_file::sync_directory(slow),
     }
@@ -225,7 +242,7 @@ mod tests {
     fn a_list_comes_back_with_every_byte_of_its_names() {
         let directory = tempfile::tempdir().unwrap();
         let slow = directory.path();
-        let mut list = DirtyList::new(slow, owner(slow), 7);
+        let mut list = DirtyList::new(slow, DIRTY_LIST_FILE, owner(slow), 7);
         assert!(!list.is_shown() && read(slow).unwrap().is_none());
         let odd = slow.join(OsStr::from_bytes(b"odd\xff\n#{\"name"));
         std::fs::write(&odd, b"x").unwrap();
@@ -250,13 +267,13 @@ mod tests {
         if xattr::set(&a, "user.headstart.probe", b"1").is_err() {
             return println!("SKIPPED: the file system of the test keeps no attributes");
         }
-        let mut list = DirtyList::new(slow, owner(slow), 1);
+        let mut list = DirtyList::new(slow, DIRTY_LIST_FILE, owner(slow), 1);
         list.show(&[shown(&a, 5, &[(0, 5)])]).unwrap();
         assert_eq!(attribute_of(&a).unwrap().unwrap().ranges, [(0, 5)]);
         xattr::set(&b, ATTRIBUTE, &xattr::get(&a, ATTRIBUTE).unwrap().unwrap()).unwrap();
         assert_eq!(attribute_of(&b).unwrap(), None);
         // The next agent finds what this one left.
-        let mut next = DirtyList::new(slow, owner(slow), 2);
+        let mut next = DirtyList::new(slow, DIRTY_LIST_FILE, owner(slow), 2);
         assert!(next.is_shown());
         next.show(&[]).unwrap();
         assert_eq!(attribute_of(&a).unwrap(), None);
@@ -279,7 +296,7 @@ mod tests {
         }
         let dirty = |bytes: u64, written_back: bool| Shown { written_back, ..shown(&a, bytes, &[(0, bytes)]) };
         let said = || attribute_of(&a).unwrap().map(|entry| entry.dirty_bytes);
-        let mut list = DirtyList::new(slow, owner(slow), 1);
+        let mut list = DirtyList::new(slow, DIRTY_LIST_FILE, owner(slow), 1);
         list.show(&[dirty(5, true)]).unwrap();
         assert_eq!((said(), read(slow).unwrap().unwrap().heading.dirty_bytes), (None, 5));
         list.show(&[dirty(5, false)]).unwrap();
@@ -299,7 +316,7 @@ mod tests {
     fn a_list_somebody_removed_is_written_again() {
         let directory = tempfile::tempdir().unwrap();
         let slow = directory.path();
-        let mut list = DirtyList::new(slow, owner(slow), 1);
+        let mut list = DirtyList::new(slow, DIRTY_LIST_FILE, owner(slow), 1);
         list.show(&[]).unwrap();
         std::fs::remove_file(slow.join(DIRTY_LIST_FILE)).unwrap();
         list.show(&[]).unwrap();

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::epoch::EPOCH_MAX;
 use crate::error::{Error, Result};
+use crate::node_files::NodeFiles;
 use crate::store;
 use crate::text_file;
 
@@ -66,15 +67,15 @@ pub fn remember(slow: &Path, given_up: u64) -> Result<()> {
 }
 
 /// Moves a journal that counts no more out of the way, with all that an agent kept beside it.
-pub(crate) fn set_aside(slow: &Path, fast: &Path) -> Result<()> {
-    let given_up = epoch(slow)?;
+pub(crate) fn set_aside(slow: &Path, files: &NodeFiles) -> Result<()> {
+    let given_up = if files.node() == 0 { epoch(slow)? } else { 0 };
     if given_up == 0 {
         return Ok(());
     }
-    let journal = std::fs::read(fast.join(FLASH_DIRECTORY).join("journal")).unwrap_or_default();
+    let journal = std::fs::read(files.journal()).unwrap_or_default();
     if Header::decode_any(&journal).is_ok_and(|header| header.epoch <= given_up) {
-        let _claim = store::claim(fast)?;
-        move_away(fast)?;
+        let _claim = store::claim(files)?;
+        move_away(files.fast())?;
     }
     Ok(())
 }

@@ -45,6 +45,7 @@ mod mailbox;
 mod marker;
 pub mod metrics;
 pub mod node;
+pub mod node_files;
 mod options;
 pub mod origin;
 mod owner;

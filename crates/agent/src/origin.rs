@@ -12,11 +12,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use headstart_overlay::recovery::Recovered;
-use headstart_protocol::FLASH_DIRECTORY;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::identity::birth_ns;
+use crate::node_files::NodeFiles;
 use crate::text_file;
 
 /// Longest text that is read: a path of the kernel's length with every byte escaped, and room.
@@ -33,14 +33,14 @@ pub struct Origin {
     devices: Vec<u64>,
 }
 
-fn path(fast: &Path) -> PathBuf {
-    fast.join(FLASH_DIRECTORY).join("slow")
+fn path(files: &NodeFiles) -> PathBuf {
+    files.own().join("slow")
 }
 
 /// The device numbers that the managed directory's file system had, where an agent wrote them whose journals name files
 /// by them; none where none did.
-pub fn devices(fast: &Path) -> Result<Vec<u64>> {
-    Ok(Origin::earlier(fast)?.map(|earlier| earlier.devices).unwrap_or_default())
+pub fn devices(files: &NodeFiles) -> Result<Vec<u64>> {
+    Ok(Origin::earlier(files)?.map(|earlier| earlier.devices).unwrap_or_default())
 }
 
 impl Origin {
@@ -55,18 +55,18 @@ impl Origin {
     ///
     /// # Errors
     /// The file of origin cannot be understood, or names another directory, of which bytes are dirty.
-    pub(crate) fn translate(slow: &Path, fast: &Path, recovered: &mut Recovered) -> Result<Origin> {
+    pub(crate) fn translate(slow: &Path, files: &NodeFiles, recovered: &mut Recovered) -> Result<Origin> {
         let now = Origin::now(slow)?;
-        if let Some(earlier) = Origin::earlier(fast)? {
-            now.apply(&earlier, fast, recovered)?;
+        if let Some(earlier) = Origin::earlier(files)? {
+            now.apply(&earlier, files, recovered)?;
         }
         Ok(now)
     }
 
     /// None where no agent of this flash has served a directory. One that cannot be understood is not taken
     /// for none: files of a directory that was moved would not be found again.
-    fn earlier(fast: &Path) -> Result<Option<Origin>> {
-        let path = path(fast);
+    fn earlier(files: &NodeFiles) -> Result<Option<Origin>> {
+        let path = path(files);
         match text_file::read_own(&path, BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::file("read", &path, error)),
@@ -90,9 +90,9 @@ impl Origin {
         serde_json::to_string(self).expect("it has a JSON form")
     }
 
-    fn apply(&self, earlier: &Origin, fast: &Path, recovered: &mut Recovered) -> Result<()> {
+    fn apply(&self, earlier: &Origin, files: &NodeFiles, recovered: &mut Recovered) -> Result<()> {
         if (self.inode, self.birth_ns) != (earlier.inode, earlier.birth_ns) {
-            return earlier.refuse_debt(self, fast, recovered);
+            return earlier.refuse_debt(self, files, recovered);
         }
         for file in recovered.files.values_mut() {
             let rest = file.path.strip_prefix(earlier.slow.as_bytes()).filter(|rest| rest.starts_with(b"/"));
@@ -105,7 +105,7 @@ impl Origin {
 
     /// Clean bytes of another directory's files count where the file that was meant is found, by path, identity and
     /// fingerprint; they need no refusal.
-    fn refuse_debt(&self, now: &Origin, fast: &Path, recovered: &Recovered) -> Result<()> {
+    fn refuse_debt(&self, now: &Origin, files: &NodeFiles, recovered: &Recovered) -> Result<()> {
         let dirty_bytes = recovered.dirty_bytes();
         if dirty_bytes == 0 {
             return Ok(());
@@ -115,12 +115,12 @@ impl Origin {
              is {} now: bring that one back, or give a site file that names it, and run 'headstart drain'",
             self.slow, now.slow
         );
-        Err(Error::Journal { path: fast.join(FLASH_DIRECTORY).join("journal"), problem })
+        Err(Error::Journal { path: files.journal(), problem })
     }
 
     /// The journal names the files as they are now.
-    pub fn settle(&self, fast: &Path) -> Result<()> {
-        let path = path(fast);
+    pub fn settle(&self, files: &NodeFiles) -> Result<()> {
+        let path = path(files);
         let fresh = path.with_extension("new");
         let attempt = || -> io::Result<()> {
             std::fs::write(&fresh, self.to_text())?;
@@ -166,7 +166,7 @@ mod tests {
         for (number, path) in ["/old/a", "/old/b/c", "/older/a"].into_iter().enumerate() {
             recovered.files.insert(number as u32, file(path, true));
         }
-        origin("/new", 2).apply(&origin("/old", 2), Path::new("/fast"), &mut recovered).unwrap();
+        origin("/new", 2).apply(&origin("/old", 2), &NodeFiles::first(Path::new("/fast")), &mut recovered).unwrap();
         let found: Vec<&[u8]> = recovered.files.values().map(|file| file.path.as_slice()).collect();
         assert_eq!(found, [&b"/new/a"[..], b"/new/b/c", b"/older/a"]);
     }
@@ -176,7 +176,8 @@ mod tests {
         for (dirty, refused) in [(false, false), (true, true)] {
             let mut recovered = Recovered::default();
             recovered.files.insert(1, file("/old/a", dirty));
-            let applied = origin("/new", 4).apply(&origin("/old", 2), Path::new("/fast"), &mut recovered);
+            let applied =
+                origin("/new", 4).apply(&origin("/old", 2), &NodeFiles::first(Path::new("/fast")), &mut recovered);
             assert_eq!(applied.is_err(), refused);
             assert_eq!(recovered.files[&1].path, b"/old/a");
             if let Err(error) = applied {
@@ -189,15 +190,16 @@ mod tests {
     #[test]
     fn a_damaged_file_of_origin_is_named_and_not_taken_for_none() {
         let (slow, fast) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let kept = path(fast.path());
+        let files = NodeFiles::first(fast.path());
+        let kept = path(&files);
         std::fs::create_dir(kept.parent().unwrap()).unwrap();
         let mut recovered = Recovered::default();
-        let origin = Origin::translate(slow.path(), fast.path(), &mut recovered).unwrap();
-        origin.settle(fast.path()).unwrap();
-        assert_eq!(Origin::earlier(fast.path()).unwrap(), Some(origin));
+        let origin = Origin::translate(slow.path(), &files, &mut recovered).unwrap();
+        origin.settle(&files).unwrap();
+        assert_eq!(Origin::earlier(&files).unwrap(), Some(origin));
         for text in ["", "{}", r#"{"slow":"","inode":1,"birth_ns":1}"#] {
             std::fs::write(&kept, text).unwrap();
-            let error = Origin::translate(slow.path(), fast.path(), &mut recovered).expect_err("it is refused");
+            let error = Origin::translate(slow.path(), &files, &mut recovered).expect_err("it is refused");
             assert!(error.to_string().contains(kept.to_str().unwrap()), "{error}");
             assert_eq!(std::fs::read_to_string(&kept).unwrap(), text, "it is left as it was");
         }
@@ -206,12 +208,13 @@ mod tests {
     #[test]
     fn devices_that_an_agent_before_wrote_are_read_and_not_written_again() {
         let fast = tempfile::tempdir().unwrap();
-        let kept = path(fast.path());
+        let files = NodeFiles::first(fast.path());
+        let kept = path(&files);
         std::fs::create_dir(kept.parent().unwrap()).unwrap();
-        assert_eq!(devices(fast.path()).unwrap(), [0; 0]);
+        assert_eq!(devices(&files).unwrap(), [0; 0]);
         std::fs::write(&kept, r#"{"slow":"/slow","inode":2,"birth_ns":3,"devices":[70,71]}"#).unwrap();
-        assert_eq!(devices(fast.path()).unwrap(), [70, 71]);
-        Origin::earlier(fast.path()).unwrap().unwrap().settle(fast.path()).unwrap();
-        assert_eq!(devices(fast.path()).unwrap(), [0; 0]);
+        assert_eq!(devices(&files).unwrap(), [70, 71]);
+        Origin::earlier(&files).unwrap().unwrap().settle(&files).unwrap();
+        assert_eq!(devices(&files).unwrap(), [0; 0]);
     }
 }

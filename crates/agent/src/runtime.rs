@@ -20,6 +20,7 @@ use crate::event_loop::{Begun, EventLoop, signals_awaited};
 use crate::jobs::Completion;
 use crate::mailbox::Mailbox;
 use crate::metrics::server::{self, Endpoint, Source};
+use crate::node_files::NodeFiles;
 use crate::options::Options;
 use crate::origin::Origin;
 use crate::owner::Owner;
@@ -48,19 +49,22 @@ pub fn serve(options: Options) -> Result<()> {
     }
     let shares = Descriptors::of(descriptors_max);
     settings.files_max = shares.slow_files;
-    let boot_id = process::boot_id().map_err(|error| Error::system("read the boot id", error))?;
+    let boot_id = this_boot()?;
     // The lock comes first: two agents must not replay one journal.
     let shared = SharedFile::open(&runtime, boot_id)?;
-    discarded::set_aside(&options.site.slow, &options.site.fast)?;
-    let flash_claim = store::claim(&options.site.fast)?;
+    let files = NodeFiles::first(&options.site.fast);
+    discarded::set_aside(&options.site.slow, &files)?;
+    let flash_claim = store::claim(&files)?;
     let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
     let slow_claim = SlowClaim::take(&slow, &fast)?;
     let copies_max = settings.copies_max;
-    let begun = begin(&options.site, shared, boot_id, slow_claim.owner(), settings, shares.data_files);
+    let begun = begin(&options.site, &files, shared, slow_claim.owner(), settings, shares.data_files);
     let served = begun.and_then(|(begun, list)| serve_begun(options, begun, list, copies_max));
     drop(flash_claim);
     // What failed before there was anything to keep, or ended with nothing owed, leaves the directory to others.
-    if !dirty_list::is_there(&slow) && (served.as_ref().is_ok_and(|owes_nothing| *owes_nothing) || served.is_err()) {
+    if !dirty_list::is_at(&slow.join(files.list()))
+        && (served.as_ref().is_ok_and(|owes_nothing| *owes_nothing) || served.is_err())
+    {
         slow_claim.release()?;
     }
     served.map(drop)
@@ -69,33 +73,33 @@ pub fn serve(options: Options) -> Result<()> {
 /// Goes on under both claims from what the agent before left.
 fn begin(
     site: &Site,
+    files: &NodeFiles,
     mut shared: SharedFile,
-    boot_id: [u8; 16],
     owner: &Owner,
     settings: Settings,
     data_files_open_max: usize,
 ) -> Result<(Begun, DirtyList)> {
-    let (slow, fast, runtime) = (&site.slow, &site.fast, shared.runtime().to_path_buf());
+    let (slow, runtime, boot_id) = (&site.slow, shared.runtime().to_path_buf(), this_boot()?);
     let storage = Arc::new(RealStorage::below(slow)?);
-    let mut found = store::recover(&*storage, fast, &runtime, boot_id)?;
-    refuse_lost_flash(slow, &found)?;
+    let mut found = store::recover(&*storage, files, &runtime, boot_id)?;
+    refuse_lost_flash(&slow.join(files.list()), slow, &found)?;
     let survivors = survivors(&mut shared, found.complete, boot_id)?;
     let epoch = found.epoch.max(discarded::epoch(slow)?) + 1;
-    let mut list = DirtyList::new(slow, owner.clone(), found.epoch);
-    let origin = Origin::translate(slow, fast, &mut found.recovered)?;
+    let mut list = DirtyList::new(slow, &files.list(), owner.clone(), found.epoch);
+    let origin = Origin::translate(slow, files, &mut found.recovered)?;
     renamed::find(slow, &mut found.recovered);
     if found.recovered.dirty_bytes() > 0 && !list.is_shown() {
         list.show(&recovered_files(&found)).map_err(|error| Error::file("list what is dirty in", slow, error))?;
     }
     found.recovered.files.keys().try_for_each(|file| shared.reserve_file(*file))?;
     shared.begin_epoch(epoch);
-    let place = Place { storage, fast, runtime: &runtime, data_files_open_max };
+    let place = Place { storage, files, runtime: &runtime, data_files_open_max };
     let left = Left { recovered: found.recovered, shared: shared.view(), living: &survivors.slots };
     let (store, mut overlay) = Store::begin(place, Header { boot_id, epoch }, settings, left)?;
     // The lock was free, so that the last thread of the agent before is gone: none of its calls is under way,
     // and what it was writing back has landed, as far as the slow directory is one of this kernel's own.
     overlay.on_old_copies_landed(shared.view());
-    origin.settle(fast)?;
+    origin.settle(files)?;
     list.continue_in(epoch);
     Ok((Begun { shared, store, overlay, survivors, shown: list.is_shown() }, list))
 }
@@ -130,9 +134,13 @@ fn serve_begun(options: Options, begun: Begun, list: DirtyList, copies_max: usiz
     result.map(|()| owes_nothing)
 }
 
+fn this_boot() -> Result<[u8; 16]> {
+    process::boot_id().map_err(|error| Error::system("read the boot id", error))
+}
+
 /// The list speaks of a journal that is not there, or of a later one than the one that is.
-fn refuse_lost_flash(slow: &Path, found: &Found) -> Result<()> {
-    match dirty_list::read(slow)? {
+fn refuse_lost_flash(list: &Path, slow: &Path, found: &Found) -> Result<()> {
+    match dirty_list::read_at(list)? {
         Some(listed) if listed.heading.epoch > found.epoch => claim::refuse_debt(slow),
         _ => Ok(()),
     }

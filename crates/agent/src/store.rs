@@ -29,10 +29,10 @@ use headstart_overlay::journal::Header;
 use headstart_overlay::recovery::Recovered;
 use headstart_overlay::{NotSynced, Overlay, Settings};
 use headstart_overlay::{open_files, truncated_files};
-use headstart_protocol::FLASH_DIRECTORY;
 use headstart_protocol::shared::Shared;
 
 use crate::error::Result;
+use crate::node_files::NodeFiles;
 use crate::slow_file::SlowFile;
 use crate::storage::{FileRef, StorageRef};
 
@@ -53,8 +53,8 @@ pub(crate) const LIVE_JOURNAL_FILE: &str = "journal.live";
 pub(crate) struct Place<'a> {
     /// What keeps them.
     pub storage: StorageRef,
-    /// The fast directory.
-    pub fast: &'a Path,
+    /// Where they lie below the fast directory.
+    pub files: &'a NodeFiles,
     /// The runtime directory.
     pub runtime: &'a Path,
     /// Data files kept open.
@@ -90,9 +90,8 @@ impl Store {
         settings: Settings,
         left: Left<'_>,
     ) -> Result<(Store, Overlay)> {
-        let Place { storage, fast, runtime, data_files_open_max } = place;
+        let Place { storage, files, runtime, data_files_open_max } = place;
         let Left { mut recovered, shared, living } = left;
-        let directory = fast.join(FLASH_DIRECTORY);
         let (mut open, truncated) = (open_files(shared, living), truncated_files(shared));
         // Forked children and executed programs that have it open may not have said so to the agent before.
         let inherited = |number: &u32| shared.files.get(*number as usize).is_some_and(|entry| entry.is_inherited());
@@ -101,13 +100,14 @@ impl Store {
             open.entry(number).or_default().extend(storage.holders(file.identity));
         }
         let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered, &open, &truncated)?;
-        let data = DataFiles::open_recovered(storage.clone(), directory.clone(), &mut recovered, data_files_open_max)?;
+        let data = DataFiles::open_recovered(storage.clone(), files.clone(), &mut recovered, data_files_open_max)?;
+        let settings = Settings { first_data_file: files.first_data_file(), ..settings };
         let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes, living);
         for (number, _) in slow.from(0).filter(|(_, slow)| !slow.has_name()) {
             overlay.disown(shared, number);
         }
         let live_path = runtime.join(LIVE_JOURNAL_FILE);
-        let journal = JournalFiles::begin(storage.clone(), directory, live_path, header, &mut overlay)?;
+        let journal = JournalFiles::begin(storage.clone(), files.own(), live_path, header, &mut overlay)?;
         data.remove_strangers();
         Ok((Store { storage, journal, data, slow }, overlay))
     }

@@ -55,7 +55,7 @@ impl Overlay {
         living: &BTreeSet<u32>,
     ) -> Overlay {
         shared.end_all_listings();
-        let last = recovered.data_files.keys().next_back().map_or(1, |last| last + 1);
+        let last = recovered.data_files.keys().next_back().map_or(0, |last| last + 1).max(settings.first_data_file);
         let used = shared.header.data_files_used.load(Ordering::Relaxed);
         let mut overlay = Overlay::new(settings, 0, last.max(u32::try_from(used).unwrap_or(u32::MAX)));
         for (&data_file, &owner) in &recovered.data_files {

@@ -28,6 +28,8 @@ pub struct Settings {
     pub critical_max: usize,
     /// Largest slab, bytes.
     pub slab_bytes_max: u64,
+    /// Number of the first data file of this node's.
+    pub first_data_file: u32,
     /// Files known at once, if the shared table has as many: each takes descriptors of the runtime.
     pub files_max: usize,
 }
@@ -45,6 +47,7 @@ impl Default for Settings {
             write_back_leap_bytes: 0,
             critical_max: 65536,
             slab_bytes_max: 256 << 10,
+            first_data_file: 1,
             files_max: FILES_MAX,
         }
     }

@@ -9,6 +9,7 @@ use headstart_overlay::recovery::{Recovered, Replay};
 
 use super::world::{FAST, FLASH, RUNTIME};
 use super::{Points, for_each_seed, recorded};
+use crate::node_files::NodeFiles;
 use crate::storage::faulty::{Disk, FaultyStorage};
 use crate::store;
 
@@ -36,7 +37,7 @@ fn damaged_everywhere(disk: &Disk, path: &Path, boot: u8, replay: Replay) -> Res
         let mut disk = disk.clone();
         disk.put(path, &bytes);
         let storage = FaultyStorage::new(disk, false, None);
-        let text = match store::recover(&storage, Path::new(FAST), Path::new(RUNTIME), [boot; 16]) {
+        let text = match store::recover(&storage, &NodeFiles::first(Path::new(FAST)), Path::new(RUNTIME), [boot; 16]) {
             Ok(found) if allowed.contains(&signature(&found.recovered)) => None,
             Ok(found) => Some(format!("{:?} was never so", found.recovered)),
             Err(error) if error.to_string().contains(&path.display().to_string()) => None,
@@ -73,7 +74,7 @@ fn a_damaged_copy_in_memory_is_read_up_to_there_or_only_what_is_durable_counts()
         only_durable.put(&live, b"");
         let found = store::recover(
             &FaultyStorage::new(only_durable, false, None),
-            Path::new(FAST),
+            &NodeFiles::first(Path::new(FAST)),
             Path::new(RUNTIME),
             [1; 16],
         );
@@ -89,7 +90,7 @@ fn a_damaged_copy_in_memory_is_read_up_to_there_or_only_what_is_durable_counts()
             let mut disk = disk.clone();
             disk.put(&live, &bytes);
             let storage = FaultyStorage::new(disk, false, None);
-            let found = store::recover(&storage, Path::new(FAST), Path::new(RUNTIME), [1; 16]);
+            let found = store::recover(&storage, &NodeFiles::first(Path::new(FAST)), Path::new(RUNTIME), [1; 16]);
             let found = found.map_err(|error| format!("bit {bit}: {error}"))?.recovered;
             if !allowed.contains(&signature(&found)) {
                 return Err(format!("bit {bit} flipped: {found:?} was never so"));

@@ -18,6 +18,7 @@ use headstart_units::request::Range;
 use super::history::{CELL_BYTES, History, Loss};
 use super::ranks::{self, Operation, Rank};
 use crate::error::Error;
+use crate::node_files::NodeFiles;
 use crate::storage::faulty::{Disk, FaultyStorage};
 use crate::store::{self, Left, Place, Store};
 use crate::tiers::{Due, SharedMemory, Tiers};
@@ -118,14 +119,14 @@ impl World {
             slab_bytes_max: random.pick(&[4096, 16384]),
             ..Settings::default()
         };
-        let boot_id = [boot; 16];
-        let found = store::recover(&storage, Path::new(FAST), Path::new(RUNTIME), boot_id)?;
+        let (boot_id, own) = ([boot; 16], NodeFiles::first(Path::new(FAST)));
+        let found = store::recover(&storage, &own, Path::new(RUNTIME), boot_id)?;
         let memory = Arc::new(Memory::new(ENTRIES, RANKS, COPIES));
         storage.disk().rings.put_into(&memory);
         storage.share(Arc::clone(&memory));
         let place = Place {
             storage: Arc::new(storage.clone()),
-            fast: Path::new(FAST),
+            files: &own,
             runtime: Path::new(RUNTIME),
             data_files_open_max: DATA_FILES_OPEN_MAX,
         };

@@ -17,6 +17,7 @@ use crate::claim;
 use crate::dirty_list::{self, Entry, Listed};
 use crate::error::{Error, Result};
 use crate::identity::ManagedDevice;
+use crate::node_files::NodeFiles;
 use crate::origin::Origin;
 use crate::owner::{Owner, Relation};
 use crate::slow_file::fingerprint_of;
@@ -110,9 +111,10 @@ impl Inspection {
 
     fn replay(&mut self, slow: &Path, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Option<Found> {
         let given_up = discarded::epoch(slow).unwrap_or_else(|error| self.worse(Verdict::Attention, error.to_string()));
+        let files = NodeFiles::first(fast);
         let recovered = RealStorage::below(slow).and_then(|storage| {
-            let mut found = store::recover(&storage, fast, runtime, boot_id)?;
-            let origin = Origin::translate(slow, fast, &mut found.recovered);
+            let mut found = store::recover(&storage, &files, runtime, boot_id)?;
+            let origin = Origin::translate(slow, &files, &mut found.recovered);
             Ok((found, origin))
         });
         match recovered {

@@ -2,14 +2,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use headstart_protocol::FLASH_DIRECTORY;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::{Error, Result};
+use crate::node_files::NodeFiles;
 
 /// How long an agent that was killed may take to let go.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
@@ -19,9 +18,9 @@ pub(crate) struct Claim {
     _lock: Flock<File>,
 }
 
-/// Makes this agent the only one of this machine that uses the fast directory, whatever its runtime directory.
-pub(crate) fn claim(fast: &Path) -> Result<Claim> {
-    let directory = fast.join(FLASH_DIRECTORY);
+/// Makes this agent the only one of this machine that uses the node's files, whatever its runtime directory.
+pub(crate) fn claim(files: &NodeFiles) -> Result<Claim> {
+    let directory = files.own();
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)

@@ -32,17 +32,17 @@ use std::sync::Arc;
 use headstart_overlay::NotSynced;
 use headstart_overlay::Run;
 use headstart_overlay::recovery::Recovered;
-use headstart_protocol::data_file_name;
 
 use super::sync_job::DataSync;
 use crate::error::{Error, Result};
+use crate::node_files::NodeFiles;
 use crate::storage::{Access, FileRef, Scope, StorageRef};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct DataFiles {
     storage: StorageRef,
-    directory: PathBuf,
+    place: NodeFiles,
     files: BTreeMap<u32, DataFile>,
     /// The open ones, by their last use.
     by_use: BTreeMap<u64, u32>,
@@ -73,13 +73,13 @@ impl DataFiles {
     /// Looks at the data files of a replay, and syncs them and their names.
     pub(crate) fn open_recovered(
         storage: StorageRef,
-        directory: PathBuf,
+        place: NodeFiles,
         recovered: &mut Recovered,
         open_max: usize,
     ) -> Result<DataFiles> {
         let mut found = DataFiles {
             storage,
-            directory,
+            place,
             files: BTreeMap::new(),
             by_use: BTreeMap::new(),
             open_max: open_max.max(1),
@@ -107,21 +107,22 @@ impl DataFiles {
         }
         if !found.files.is_empty() {
             // Their names come before the journal that speaks of them.
-            let directory = &found.directory;
-            found.storage.sync_directory(directory).map_err(|error| Error::file("sync", directory, error))?;
+            let directory = found.place.shared();
+            found.storage.sync_directory(&directory).map_err(|error| Error::file("sync", &directory, error))?;
         }
         Ok(found)
     }
 
     fn path(&self, number: u32) -> PathBuf {
-        self.directory.join(data_file_name(number))
+        self.place.data_file(number)
     }
 
     /// Removes data files the journal does not name: their commits were never acknowledged, or they were removed.
     pub(crate) fn remove_strangers(&self) {
-        let Ok(entries) = self.storage.list(&self.directory) else { return };
+        let Ok(entries) = self.storage.list(&self.place.shared()) else { return };
         for path in entries {
-            if data_file_number(&path).is_some_and(|number| !self.files.contains_key(&number)) {
+            let is_strange = |number: u32| self.place.is_own(number) && !self.files.contains_key(&number);
+            if data_file_number(&path).is_some_and(is_strange) {
                 let _ = self.storage.remove(&path);
             }
         }
@@ -252,7 +253,7 @@ impl DataFiles {
 
     /// The directory, if a data file was created there since it was last taken for a sync.
     pub(crate) fn take_unsynced_directory(&mut self) -> Option<(StorageRef, PathBuf)> {
-        std::mem::take(&mut self.created).then(|| (self.storage.clone(), self.directory.clone()))
+        std::mem::take(&mut self.created).then(|| (self.storage.clone(), self.place.shared()))
     }
 
     /// The sync failed.

@@ -1,17 +1,17 @@
 //! What an earlier agent left: the journal in the fast directory and its copy in memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use headstart_overlay::journal::HEADER_BYTES;
 use headstart_overlay::journal::earlier::Earlier;
 use headstart_overlay::recovery::{Observation, Recovered, Replay};
 use headstart_protocol::shared::FILES_MAX;
-use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 
 use super::data_files::data_file_number;
 use super::journal_files::read_journal;
 use crate::epoch::EPOCH_MAX;
 use crate::error::{Error, Result};
+use crate::node_files::NodeFiles;
 use crate::origin;
 use crate::storage::{Access, Storage};
 
@@ -30,10 +30,10 @@ pub(crate) struct Found {
 const LOST_BYTES_MAX: u64 = 1 << 40;
 
 /// Looks for a journal in the fast directory and its copy in memory, and replays what counts of them.
-pub(crate) fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
-    let path = fast.join(FLASH_DIRECTORY).join("journal");
+pub(crate) fn recover(storage: &dyn Storage, files: &NodeFiles, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
+    let path = files.journal();
     let Some((header, bytes)) = read_journal(storage, &path)? else {
-        refuse_lost_journal(storage, &path)?;
+        refuse_lost_journal(storage, files)?;
         return Ok(Found { recovered: Recovered::default(), epoch: 0, complete: false });
     };
     let live = read_journal(storage, &runtime.join(super::LIVE_JOURNAL_FILE)).unwrap_or_else(|error| {
@@ -51,10 +51,9 @@ pub(crate) fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_i
     }
     let observation = Observation { same_boot: header.boot_id == boot_id, tail_present };
     let replay = observation.decide();
-    let recovered = replayed(storage, fast, &path, &bytes, replay)?;
-    let directory = fast.join(FLASH_DIRECTORY);
+    let recovered = replayed(storage, files, &path, &bytes, replay)?;
     let size = |data_file| {
-        let opened = storage.open(&directory.join(data_file_name(data_file)), Access::Existing);
+        let opened = storage.open(&files.data_file(data_file), Access::Existing);
         opened.and_then(|file| file.attributes()).map_or(LOST_BYTES_MAX, |found| found.size.max(LOST_BYTES_MAX))
     };
     if !recovered.is_plausible(FILES_MAX, size) {
@@ -75,9 +74,9 @@ pub(crate) fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_i
 /// What a journal says. One of the format before also names files of other file systems that are mounted
 /// below the managed directory: clean bytes of those are given up, dirty ones are for the version that
 /// manages them.
-fn replayed(storage: &dyn Storage, fast: &Path, path: &Path, bytes: &[u8], replay: Replay) -> Result<Recovered> {
+fn replayed(storage: &dyn Storage, files: &NodeFiles, path: &Path, bytes: &[u8], replay: Replay) -> Result<Recovered> {
     let Some(earlier) = Earlier::find(bytes) else { return Ok(Recovered::replay(&bytes[HEADER_BYTES..], replay)) };
-    let devices = origin::devices(fast)?;
+    let devices = origin::devices(files)?;
     let is_own = |device| if devices.is_empty() { storage.is_managed(device) } else { devices.contains(&device) };
     let dirty_bytes = Recovered::replay(&earlier.body(|device| !is_own(device)), replay).dirty_bytes();
     if dirty_bytes > 0 {
@@ -93,11 +92,11 @@ fn replayed(storage: &dyn Storage, fast: &Path, path: &Path, bytes: &[u8], repla
 }
 
 /// A journal is there before the first data file is.
-fn refuse_lost_journal(storage: &dyn Storage, path: &Path) -> Result<()> {
-    let entries = path.parent().and_then(|directory| storage.list(directory).ok());
-    let data = entries.and_then(|entries| entries.into_iter().find(|entry| data_file_number(entry).is_some()));
+fn refuse_lost_journal(storage: &dyn Storage, files: &NodeFiles) -> Result<()> {
+    let is_own = |entry: &PathBuf| data_file_number(entry).is_some_and(|number| files.is_own(number));
+    let data = storage.list(&files.shared()).ok().and_then(|entries| entries.into_iter().find(is_own));
     data.map_or(Ok(()), |data| {
         let problem = format!("it is missing, but {} is there", data.display());
-        Err(Error::Journal { path: path.to_path_buf(), problem })
+        Err(Error::Journal { path: files.journal(), problem })
     })
 }

@@ -15,6 +15,7 @@ use headstart_units::request::Range;
 use super::recovery::Found;
 use super::{Left, Place, Store, claim};
 use crate::error::{Error, Result};
+use crate::node_files::NodeFiles;
 use crate::storage::{File, RealStorage};
 use crate::tiers::Tiers;
 
@@ -42,7 +43,7 @@ fn journal(epoch: u64) -> Vec<u8> {
 }
 
 fn recover(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
-    super::recover(&RealStorage::below(fast).unwrap(), fast, runtime, boot_id)
+    super::recover(&RealStorage::below(fast).unwrap(), &NodeFiles::first(fast), runtime, boot_id)
 }
 
 fn dirty_bytes(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> u64 {
@@ -151,7 +152,8 @@ fn data_files_without_a_journal_are_not_taken_for_rubbish() {
 
 fn begin(fast: &Path, runtime: &Path, epoch: u64, recovered: Recovered, shared: Shared<'_>) -> (Store, Overlay) {
     let storage = Arc::new(RealStorage::below(fast).unwrap());
-    let place = Place { storage, fast, runtime, data_files_open_max: 16 };
+    let files = NodeFiles::first(fast);
+    let place = Place { storage, files: &files, runtime, data_files_open_max: 16 };
     let left = Left { recovered, shared, living: &BTreeSet::new() };
     Store::begin(place, Header { boot_id: BOOT, epoch }, Settings::default(), left).unwrap()
 }
@@ -159,7 +161,7 @@ fn begin(fast: &Path, runtime: &Path, epoch: u64, recovered: Recovered, shared: 
 #[test]
 fn a_journal_that_could_not_be_written_is_written_whole_the_next_time() {
     let (fast, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let _claim = claim(fast.path()).unwrap();
+    let _claim = claim(&NodeFiles::first(fast.path())).unwrap();
     let shared = crate::shared_file::SharedFile::create(runtime.path(), BOOT, 1).unwrap();
     let (mut store, mut overlay) = begin(fast.path(), runtime.path(), 1, Recovered::default(), shared.view());
     let path = fast.path().join(FLASH_DIRECTORY).join("journal");
@@ -192,7 +194,7 @@ fn a_journal_that_could_not_be_written_is_written_whole_the_next_time() {
 /// to; then it died, and the agent with it, and nobody else has the file open.
 fn size_after_a_truncation(happened: bool) -> u64 {
     let (fast, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let _claim = claim(fast.path()).unwrap();
+    let _claim = claim(&NodeFiles::first(fast.path())).unwrap();
     let slow = tempfile::NamedTempFile::new().unwrap();
     slow.as_file().set_len(if happened { 4096 } else { 8192 }).unwrap();
     let found = File::attributes(slow.as_file()).unwrap();
@@ -210,7 +212,8 @@ fn size_after_a_truncation(happened: bool) -> u64 {
     slot.grant_direct_write(0, Range::new(4096, u64::MAX), DIRECT_EXTENDS | DIRECT_TRUNCATES);
     let recovered = Recovered::replay(&journal.take(), Replay::Everything);
     let storage = Arc::new(RealStorage::below(slow.path().parent().unwrap()).unwrap());
-    let place = Place { storage, fast: fast.path(), runtime: runtime.path(), data_files_open_max: 16 };
+    let files = NodeFiles::first(fast.path());
+    let place = Place { storage, files: &files, runtime: runtime.path(), data_files_open_max: 16 };
     let left = Left { recovered, shared: view, living: &BTreeSet::new() };
     let header = Header { boot_id: BOOT, epoch: 2 };
     let (store, overlay) = Store::begin(place, header, Settings::default(), left).unwrap();
@@ -232,8 +235,8 @@ fn a_file_that_a_dead_thread_cut_is_not_made_longer_again_for_what_it_cut_off() 
 #[test]
 fn two_agents_never_use_one_fast_directory() {
     let fast = tempfile::tempdir().unwrap();
-    let first = claim(fast.path()).unwrap();
-    assert!(matches!(claim(fast.path()), Err(Error::FlashInUse { .. })));
+    let first = claim(&NodeFiles::first(fast.path())).unwrap();
+    assert!(matches!(claim(&NodeFiles::first(fast.path())), Err(Error::FlashInUse { .. })));
     drop(first);
-    assert!(claim(fast.path()).is_ok());
+    assert!(claim(&NodeFiles::first(fast.path())).is_ok());
 }

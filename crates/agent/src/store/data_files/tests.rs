@@ -10,7 +10,8 @@ const FLASH: &str = "/fast/.headstart";
 fn data_files() -> (FaultyStorage, DataFiles) {
     let storage = FaultyStorage::new(Disk::default(), false, None);
     let shared = Arc::new(storage.clone());
-    let mut files = DataFiles::open_recovered(shared, FLASH.into(), &mut Recovered::default(), 1).unwrap();
+    let place = NodeFiles::first(Path::new("/fast"));
+    let mut files = DataFiles::open_recovered(shared, place, &mut Recovered::default(), 1).unwrap();
     for number in 1..=3 {
         files.grow(number, 4096).unwrap();
     }
