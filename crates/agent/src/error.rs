@@ -216,6 +216,29 @@ pub enum Error {
     /// The agent refused a command.
     #[error("{0}")]
     Refused(String),
+    /// The membership service, or what it rests on, failed.
+    #[error(transparent)]
+    Membership(#[from] headstart_membership::Error),
+    /// What the membership service keeps is no roster, or one that cannot be gone on with.
+    #[error(
+        "the list of this directory's nodes cannot be used: {problem}. 'headstart check' says how the directory stands"
+    )]
+    Roster {
+        /// What is wrong.
+        problem: String,
+    },
+    /// Other nodes have the directory.
+    #[error(
+        "{} is in use on node {}: run 'headstart drain' and 'headstart stop' there; if it is gone for good, \
+         'headstart disown {}' gives up what it kept, after saying what is lost",
+        slow.display(), nodes.join(", "), slow.display()
+    )]
+    Seated {
+        /// The managed directory.
+        slow: PathBuf,
+        /// Their names.
+        nodes: Vec<String>,
+    },
 }
 
 impl Error {
@@ -232,6 +255,8 @@ impl Error {
                 | Error::Claim { .. }
                 | Error::Nested { .. }
                 | Error::Owed { .. }
+                | Error::Roster { .. }
+                | Error::Seated { .. }
                 | Error::NotStarted { in_use: true, .. }
         )
     }

@@ -7,6 +7,7 @@
 mod awaited_commands;
 mod batch;
 mod clients;
+mod cluster;
 mod commands;
 mod connections;
 mod executed;
@@ -33,6 +34,7 @@ use headstart_overlay::Overlay;
 use headstart_protocol::shared::Shared;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
+use crate::cluster::entry::Entered;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::shared_file::SharedFile;
@@ -45,10 +47,10 @@ use crate::workers::Workers;
 use awaited_commands::AwaitedCommands;
 use batch::Batch;
 use clients::{Clients, Tokens};
+use cluster::Cluster;
 use executed::Executed;
 use known_files::KnownFiles;
 use life::{Ending, Life};
-use log::Log;
 use marks::Marks;
 use poller::Poller;
 use regions_of_names::RegionsOfNames;
@@ -63,6 +65,7 @@ const MAILBOX: u64 = 1;
 const TIMER: u64 = 2;
 const SIGNALS: u64 = 3;
 const STRANGERS: u64 = 4;
+const CLUSTER_REGISTER: u64 = 5;
 const FIRST_CONNECTION: u64 = 16;
 /// Programs that the library is not in are numbered from here.
 const FIRST_STRANGER: u64 = 1 << 62;
@@ -96,6 +99,8 @@ pub(crate) struct Begun {
     pub(crate) survivors: Survivors,
     /// The managed directory shows what is dirty.
     pub(crate) shown: bool,
+    /// Its place among the nodes.
+    pub(crate) entered: Option<Entered>,
 }
 
 impl SharedMemory for SharedFile {
@@ -122,7 +127,7 @@ pub(crate) struct EventLoop<'a> {
     times: Times,
     strangers: Strangers,
     life: Life,
-    log: Log,
+    cluster: Cluster,
     service: ServiceCounters,
 }
 
@@ -133,7 +138,7 @@ impl<'a> EventLoop<'a> {
         workers: &'a Workers,
         listener: OwnedFd,
     ) -> Result<EventLoop<'a>> {
-        let Begun { shared, store, overlay, survivors, shown } = begun;
+        let Begun { shared, store, overlay, survivors, shown, entered } = begun;
         let poller = Poller::new(TIMER, SIGNALS)?;
         let tokens = Tokens { listener: LISTENER, first_connection: FIRST_CONNECTION, first_survivor: FIRST_SURVIVOR };
         let clients = Clients::new(&poller, &tokens, listener, survivors.processes.into_iter().collect())?;
@@ -143,9 +148,8 @@ impl<'a> EventLoop<'a> {
         let journal_bytes_max = agent.journal_bytes_max.unwrap_or(JOURNAL_BYTES_MAX);
         let agent_starts_total = shared.view().header.epoch.load(Ordering::Relaxed);
         Ok(EventLoop {
-            site: ServedSite::new(options)?,
+            site: ServedSite::new(options, shared.runtime())?,
             strangers: Strangers::new(shared.runtime())?,
-            log: Log::of(shared.runtime(), agent.log_bytes_max),
             tiers: Tiers::new(overlay, store, shared, journal_bytes_max),
             workers,
             poller,
@@ -157,6 +161,7 @@ impl<'a> EventLoop<'a> {
             executed: Executed::default(),
             times: Times::default(),
             life: Life::new(agent.idle_s),
+            cluster: Cluster::new(entered)?,
             service: ServiceCounters { agent_starts_total, ..ServiceCounters::default() },
         })
     }
@@ -167,6 +172,7 @@ impl<'a> EventLoop<'a> {
         // The agent before may have died in its sleep.
         self.shared().wake_up();
         self.know_strangers()?;
+        self.watch_cluster()?;
         self.settle()?;
         loop {
             if let Ending::Now { durable } = self.life.ending() {
@@ -206,6 +212,7 @@ impl<'a> EventLoop<'a> {
                 self.tiers.poll();
             }
             SIGNALS => self.on_signal(),
+            CLUSTER_REGISTER => self.on_register()?,
             survivor if survivor >= FIRST_SURVIVOR => self.survivor_ended(survivor),
             stranger => self.stranger_ended(stranger)?,
         }
@@ -263,7 +270,8 @@ impl<'a> EventLoop<'a> {
         if self.life.ending() == Ending::Syncing {
             self.end_once_durable()?;
         }
-        self.service.log_rotations_total += u64::from(self.log.rotate());
+        self.service.log_rotations_total += u64::from(self.site.log_mut().rotate());
+        self.look_at_register();
         self.set_timer();
         Ok(())
     }
@@ -289,7 +297,7 @@ impl<'a> EventLoop<'a> {
         } else {
             self.mark_after().into_iter().chain(self.times.left()).chain(self.life.left()).min()
         };
-        self.poller.set_timer(period);
+        self.poller.set_timer(period.into_iter().chain(self.cluster.left()).min());
     }
 
     /// The first signal ends the agent once everything acknowledged is durable; the second at once.

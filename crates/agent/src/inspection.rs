@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::claim;
 use crate::client::Client;
+use crate::cluster::entry;
 use crate::dirty_list;
 use crate::discarded;
 use crate::error::{Error, Result};
@@ -253,5 +254,8 @@ pub fn give_up(slow: &Path, inspection: &Inspection) -> Result<()> {
         let _ = xattr::remove(&file.path, dirty_list::ATTRIBUTE);
     }
     dirty_list::remove(slow).map_err(|error| Error::file("remove the list of dirty files in", slow, error))?;
+    if let Some(fast) = &inspection.fast {
+        entry::forget_all(Path::new(fast))?;
+    }
     claim::remove(slow)
 }

@@ -28,6 +28,7 @@
 
 pub mod claim;
 pub mod client;
+pub mod cluster;
 mod copier;
 mod counters;
 #[cfg(test)]

@@ -12,7 +12,8 @@ use headstart_protocol::SOCKET_FILE;
 use headstart_units::request::Range;
 use nix::sys::socket::SockType;
 
-use crate::claim::{self, SlowClaim};
+use crate::claim;
+use crate::cluster::entry::{self, Entered, Taken};
 use crate::dirty_list::{self, DirtyList, Shown};
 use crate::discarded;
 use crate::error::{Error, Result};
@@ -52,19 +53,19 @@ pub fn serve(options: Options) -> Result<()> {
     let boot_id = this_boot()?;
     // The lock comes first: two agents must not replay one journal.
     let shared = SharedFile::open(&runtime, boot_id)?;
-    let files = NodeFiles::first(&options.site.fast);
-    discarded::set_aside(&options.site.slow, &files)?;
-    let flash_claim = store::claim(&files)?;
-    let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
-    let slow_claim = SlowClaim::take(&slow, &fast)?;
+    discarded::set_aside(&options.site.slow, &NodeFiles::first(&options.site.fast))?;
+    let cluster = options.site.cluster().map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
+    let Taken { entered, files, flash, slow: slow_claim } = entry::take(&options.site, &cluster)?;
+    let (site, place) = (options.site.clone(), entered.as_ref().map(Entered::place));
     let copies_max = settings.copies_max;
-    let begun = begin(&options.site, &files, shared, slow_claim.owner(), settings, shares.data_files);
-    let served = begun.and_then(|(begun, list)| serve_begun(options, begun, list, copies_max));
-    drop(flash_claim);
+    let begun = begin(&site, &files, shared, slow_claim.owner(), settings, shares.data_files);
+    let served = begun.and_then(|(begun, list)| serve_begun(options, Begun { entered, ..begun }, list, copies_max));
+    drop(flash);
     // What failed before there was anything to keep, or ended with nothing owed, leaves the directory to others.
-    if !dirty_list::is_at(&slow.join(files.list()))
+    if !dirty_list::is_at(&site.slow.join(files.list()))
         && (served.as_ref().is_ok_and(|owes_nothing| *owes_nothing) || served.is_err())
     {
+        place.map_or(Ok(()), |place| entry::leave(&site, &cluster, place))?;
         slow_claim.release()?;
     }
     served.map(drop)
@@ -101,7 +102,7 @@ fn begin(
     overlay.on_old_copies_landed(shared.view());
     origin.settle(files)?;
     list.continue_in(epoch);
-    Ok((Begun { shared, store, overlay, survivors, shown: list.is_shown() }, list))
+    Ok((Begun { shared, store, overlay, survivors, shown: list.is_shown(), entered: None }, list))
 }
 
 /// Serves until it is told to end; whether nothing is owed then.

@@ -49,8 +49,12 @@
 //!
 //! [agent]                   # optional: dirty_high, dirty_low, dirty_full, write_back_share_min, copies_max,
 //!                           # journal_bytes_max, log_bytes_max, idle_s, metrics, metrics_socket
+//!
+//! [cluster]                 # optional, for directories that several nodes share: membership, etcd,
+//!                           # etcd_ca and others, listen, name, hold_s, margin_s
 //! ```
 
+mod cluster;
 mod environment;
 
 use std::path::{Path, PathBuf};
@@ -69,6 +73,9 @@ use crate::error::{Error, Result};
 use crate::metrics::server::METRICS_FILE;
 use crate::selection::Selection;
 use crate::text_file;
+
+pub use cluster::ClusterSettings;
+pub(crate) use cluster::{ClusterSite, Membership};
 
 /// Of a site file; the longest sensible one is a few KiB.
 const BYTES_MAX: u64 = 1 << 20;
@@ -107,6 +114,9 @@ pub struct Site {
     /// The agent's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentSettings>,
+    /// How nodes that share the directories find each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterSettings>,
 }
 
 /// One cost model a direction.
@@ -234,8 +244,9 @@ impl Site {
         if let Some(software) = &site.software {
             software.check().map_err(|error| bad(format!("[software] {error}")))?;
         }
-        site.settings().map_err(bad)?;
-        site.selection().map_err(bad)?;
+        site.settings().map_err(&bad)?;
+        site.selection().map_err(&bad)?;
+        site.cluster().map_err(bad)?;
         Ok(site)
     }
 
@@ -291,6 +302,11 @@ impl Site {
         Selection::new(&self.include, &self.exclude)
     }
 
+    /// How nodes find each other.
+    pub(crate) fn cluster(&self) -> std::result::Result<ClusterSite, String> {
+        self.cluster.clone().unwrap_or_default().meant()
+    }
+
     /// Where metrics are served, if they are.
     pub fn metrics_socket(&self, runtime: &Path) -> Option<PathBuf> {
         let own = self.agent.as_ref()?;
@@ -340,6 +356,7 @@ mod tests {
             carl: None,
             software: None,
             agent: None,
+            cluster: None,
         }
     }
 

@@ -39,6 +39,7 @@ impl SiteCommand {
                     carl: None,
                     software: None,
                     agent: None,
+                    cluster: None,
                 };
                 println!(
                     "# Where the two tiers are and what they cost. Rates are seconds per byte of one server's part of a"

@@ -219,6 +219,34 @@ fn neighbour(site: &TestSite, slow: &Path) -> String {
     text(&file).to_string()
 }
 
+/// What the list of a directory's nodes says, and how often it was changed.
+fn roster(fast: &Path) -> (usize, String) {
+    let views = fast.join(".headstart/cluster/views");
+    let is_view = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "view");
+    let views = fs::read_dir(views).unwrap().map(|entry| entry.unwrap().path()).filter(is_view);
+    let newest = views.max().unwrap();
+    let version = newest.extension().unwrap().to_str().unwrap().parse().unwrap();
+    (version, String::from_utf8_lossy(&fs::read(newest).unwrap()).into_owned())
+}
+
+#[test]
+fn a_node_alone_lists_itself_and_has_nothing_else_of_a_cluster() {
+    let site = TestSite::with_capacity("64MiB");
+    site.succeed(&["run", "--", "sh", "-c", &format!("echo x >{}", site.slow.join("f").display())]);
+    let (version, said) = roster(&site.fast);
+    assert!(said.contains("\"standing\":\"unarmed\"") && said.contains("\"addresses\":[]"), "{said}");
+    assert!(!site.slow.join(".headstart-cluster").exists(), "nothing is there to lock");
+    site.succeed(&["run", "--", "true"]);
+    assert_eq!(roster(&site.fast).0, version, "who only looks changes nothing");
+    site.kill_agent();
+    site.succeed(&["run", "--", "true"]);
+    let (next, said) = roster(&site.fast);
+    assert!(next == version + 1 && said.contains("\"incarnation\":1"), "{said}");
+    site.succeed(&["stop"]);
+    let (last, said) = roster(&site.fast);
+    assert!(last == next + 1 && said.contains("\"standing\":\"left\""), "{said}");
+}
+
 #[test]
 fn a_directory_inside_a_managed_one_is_refused_and_so_is_flash_there() {
     let site = TestSite::with_capacity("64MiB");

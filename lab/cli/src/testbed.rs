@@ -341,6 +341,7 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
         carl: Some(parameters.carl.clone()),
         software: None,
         agent: None,
+        cluster: None,
     };
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;

@@ -1,13 +1,24 @@
-//! What nodes of a cluster read of each other: views, and acts of a probe.
+//! What nodes of a cluster read of each other: views, rosters, and acts of a probe.
 
 use std::path::{Component, Path};
 
+use headstart_agent::cluster::roster::Roster;
+use headstart_agent::node_files::NODES_MAX;
 use headstart_membership::envelope;
 use headstart_membership::probe::{Act, Action, Answer};
 
 pub fn view(bytes: &[u8]) {
     if let Ok((nonce, value)) = envelope::open(&String::new, bytes) {
         assert_eq!(envelope::seal(&nonce, value), bytes, "a view is stored in one way");
+    }
+}
+
+pub fn roster(bytes: &[u8]) {
+    if let Ok(roster) = Roster::parse(bytes) {
+        assert_eq!(Roster::parse(&roster.to_bytes()).as_ref(), Ok(&roster));
+        assert!(roster.members.iter().all(|member| member.place.node < NODES_MAX));
+        // It names a lock file, and nothing beside it.
+        roster.members.iter().filter_map(|member| member.locks.as_deref()).for_each(is_one_name);
     }
 }
 

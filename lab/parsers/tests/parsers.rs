@@ -31,6 +31,22 @@ fn a_view_of_any_bytes_is_one_that_comes_back_or_none() {
 }
 
 #[test]
+fn a_roster_of_any_bytes_is_one_that_comes_back_or_none() {
+    const WHOLE: &[u8] = br#"{"format":1,"terms":{"version":1,"slow":"/s","fast":"/f","hold_ms":1,"margin_ms":1,"locks":true},"members":[{"place":{"node":0,"life":0},"incarnation":0,"standing":"unarmed","name":"a","machine_id":null,"boot_id":"b","locks":null,"addresses":["10.0.0.1:7"]}]}
+"#;
+    cases(20_000, 300, membership::roster);
+    assert!(headstart_agent::cluster::roster::Roster::parse(WHOLE).is_ok());
+    cases(20_000, 12, |bytes| {
+        let mut changed = WHOLE.to_vec();
+        for pair in bytes.chunks_exact(3) {
+            let at = usize::from(pair[0]) << 8 | usize::from(pair[1]);
+            changed[at % WHOLE.len()] = pair[2];
+        }
+        membership::roster(&changed);
+    });
+}
+
+#[test]
 fn a_text_of_any_kind_is_a_size_or_none() {
     cases(20_000, 24, packets::size);
 }

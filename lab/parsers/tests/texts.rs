@@ -248,6 +248,7 @@ fn a_changed_site_file_is_one_or_none() {
             carl: None,
             software: None,
             agent: Some(Default::default()),
+            cluster: Some(Default::default()),
         };
         let text = format!("{}\ndirty_high = 0.5\ncopies_max = 8\njournal_bytes_max = 1048576\n", site.to_toml());
         text::site(text.as_bytes());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::epoll::EpollEvent;
 
-use super::{EventLoop, TIMER};
+use super::{CLUSTER_REGISTER, EventLoop, TIMER};
 
 /// After so long without a message, a completion or a mark (assumed: some looks in vain cost less than to tell the
 /// agent of each of a program's writes that come a little apart).
@@ -26,7 +26,8 @@ impl EventLoop<'_> {
     pub(super) fn rise(&mut self, now_ns: u64, events: &[EpollEvent]) {
         let rest = self.poller.rest_mut();
         rest.now_ns = now_ns;
-        if events.iter().any(|event| event.data() != TIMER) {
+        // A look at the register is the agent's own.
+        if events.iter().any(|event| ![TIMER, CLUSTER_REGISTER].contains(&event.data())) {
             rest.told_ns = now_ns;
         }
         if std::mem::take(&mut rest.sleeps) {

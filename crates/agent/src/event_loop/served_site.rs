@@ -8,26 +8,35 @@ use crate::selection::Selection;
 use crate::site::Site;
 use crate::store::as_path;
 
+use super::log::Log;
+
 /// See the module.
 pub(super) struct ServedSite {
     site: Site,
     capacity: String,
     /// Which files may come to flash.
     selection: Selection,
+    log: Log,
 }
 
 impl ServedSite {
-    pub(super) fn new(options: Options) -> Result<ServedSite> {
+    pub(super) fn new(options: Options, runtime: &Path) -> Result<ServedSite> {
         let Options { site, site_path, capacity } = options;
         let selection = site.selection().map_err(|problem| Error::Site { path: site_path, problem })?;
         let capacity = capacity.map(|capacity| capacity.to_string());
         let capacity = capacity.or_else(|| site.capacity.clone()).unwrap_or_else(|| "20%".into());
-        Ok(ServedSite { site, capacity, selection })
+        let log = Log::of(runtime, site.agent.as_ref().and_then(|agent| agent.log_bytes_max));
+        Ok(ServedSite { site, capacity, selection, log })
     }
 
     /// As it holds now.
     pub(super) fn site(&self) -> &Site {
         &self.site
+    }
+
+    /// The agent's log.
+    pub(super) fn log_mut(&mut self) -> &mut Log {
+        &mut self.log
     }
 
     /// The slow directory.

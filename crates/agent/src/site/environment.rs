@@ -72,6 +72,13 @@ const SETTINGS: &[(&[&str], &[&str], Form)] = &[
     (&["carl", "read"], REGION_COSTS, Form::Value),
     (&["carl", "write"], REGION_COSTS, Form::Value),
     (&["software"], &["processors", "request_cpu_ms", "copy_cpu_ms"], Form::Value),
+    (
+        &["cluster"],
+        &["membership", "etcd_ca", "etcd_certificate", "etcd_key", "etcd_user", "etcd_password_file", "listen", "name"],
+        Form::Text,
+    ),
+    (&["cluster"], &["etcd"], Form::List),
+    (&["cluster"], &["etcd_accept_old", "hold_s", "margin_s"], Form::Value),
 ];
 
 /// The variable of a setting.
@@ -123,7 +130,7 @@ mod tests {
     use headstart_policy::cost::region;
 
     use super::*;
-    use crate::site::{AgentSettings, CostModels, Site};
+    use crate::site::{AgentSettings, ClusterSettings, CostModels, Site};
 
     /// A site that sets everything.
     fn full() -> Site {
@@ -157,6 +164,20 @@ mod tests {
                 idle_s: Some(3),
                 metrics: Some(true),
                 metrics_socket: Some("/m".into()),
+            }),
+            cluster: Some(ClusterSettings {
+                membership: Some("etcd".into()),
+                etcd: vec!["http://a:1".into()],
+                etcd_ca: Some("/ca".into()),
+                etcd_certificate: Some("/c".into()),
+                etcd_key: Some("/k".into()),
+                etcd_user: Some("u".into()),
+                etcd_password_file: Some("/p".into()),
+                etcd_accept_old: Some(true),
+                listen: Some("ib0".into()),
+                name: Some("n".into()),
+                hold_s: Some(3),
+                margin_s: Some(3),
             }),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use headstart_agent::site::{AgentSettings, CostModels, Site};
+use headstart_agent::site::{AgentSettings, ClusterSettings, CostModels, Site};
 use headstart_insight::Software;
 use headstart_insight::calibration::findings;
 use headstart_insight::calibration::findings::{Costs, Pieces, Segment, Striping};
@@ -288,6 +288,7 @@ impl Calibration {
             carl: Some(self.carl.clone()),
             software: kept.software,
             agent: kept.agent,
+            cluster: kept.cluster,
         };
         let mut text = format!("{MARK}: measured with up to {} ranks at work.\n#\n", self.ranks);
         for line in self.lines().iter().chain(&self.warnings()) {
@@ -321,6 +322,7 @@ pub struct Kept {
     strangers: Option<String>,
     software: Option<Software>,
     agent: Option<AgentSettings>,
+    cluster: Option<ClusterSettings>,
 }
 
 /// What people set in a site file that was written here. One that something else wrote is not overwritten.
@@ -338,8 +340,8 @@ pub fn kept_settings(path: &Path) -> Result<Kept> {
     }
     let site: Site = toml::from_str(&text)
         .with_context(|| format!("{} is no longer a site file; repair it or move it away", path.display()))?;
-    let Site { capacity, include, exclude, strangers, software, agent, .. } = site;
-    Ok(Kept { capacity, include, exclude, strangers, software, agent })
+    let Site { capacity, include, exclude, strangers, software, agent, cluster, .. } = site;
+    Ok(Kept { capacity, include, exclude, strangers, software, agent, cluster })
 }
 
 /// What requests of a kind cost.

@@ -91,6 +91,7 @@ impl TestSite {
             software: None,
             // So short that journals are replaced all the time.
             agent: Some(AgentSettings { journal_bytes_max: Some(8192), ..AgentSettings::default() }),
+            cluster: None,
         };
         fs::write(&self.file, site.to_toml()).unwrap();
     }
