@@ -65,7 +65,7 @@ pub(crate) enum Membership {
     /// In files of the fast directory; locks say who is there.
     Locks,
     /// In etcd; the key is still to be set.
-    Etcd(EtcdSettings),
+    Etcd(Box<EtcdSettings>),
 }
 
 /// The table as it is meant.
@@ -108,7 +108,7 @@ impl ClusterSettings {
                 Some(key) => Err(format!("{key} is set, and membership is \"locks\"; say membership = \"etcd\"")),
                 None => Ok(Membership::Locks),
             },
-            "etcd" => self.etcd().map(Membership::Etcd),
+            "etcd" => self.etcd().map(|settings| Membership::Etcd(Box::new(settings))),
             other => Err(format!("membership is {other:?}; it must be \"locks\" or \"etcd\"")),
         }
     }
