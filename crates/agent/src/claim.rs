@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use headstart_protocol::{FLASH_DIRECTORY, OWNER_FILE};
 
+use crate::cluster::register;
 use crate::error::{Error, Result};
 use crate::identity::birth_ns;
 use crate::owner::hexadecimal;
@@ -75,7 +76,10 @@ pub fn read(slow: &Path) -> Result<Option<Owner>> {
 /// Refuses a directory that somebody else owns, or that lies inside a managed one.
 pub fn examine(slow: &Path, fast: &Path) -> Result<()> {
     if let Some(owner) = read(slow)? {
-        may_take_over(slow, fast, &owner)?;
+        let shares = owner.relation() == Relation::OtherNode && register::is_there(fast);
+        if !shares || may_share(slow, fast).is_err() {
+            may_take_over(slow, fast, &owner)?;
+        }
     }
     refuse_nested(slow, fast)
 }
@@ -89,6 +93,18 @@ fn may_take_over(slow: &Path, fast: &Path, owner: &Owner) -> Result<()> {
         return Err(Error::OtherFlash { slow: slow.to_path_buf(), owner: Box::new(owner.clone()) });
     }
     Ok(())
+}
+
+/// Refuses a directory that another user, or another flash, has; else whose claim there is. Nodes of one user that
+/// share the fast directory too may share it: their list of nodes says how.
+pub(crate) fn may_share(slow: &Path, fast: &Path) -> Result<Option<Owner>> {
+    let found = read(slow)?;
+    match &found {
+        Some(owner) if owner.uid != nix::unistd::getuid().as_raw() || owner.fast != fast.display().to_string() => {
+            Err(Error::Owned { slow: slow.to_path_buf(), owner: Box::new(owner.clone()) })
+        }
+        _ => Ok(found),
+    }
 }
 
 /// Refuses to go on with the slow directory alone while somebody owns it or flash may hold newer bytes.
@@ -174,6 +190,38 @@ impl SlowClaim {
         Ok(claim)
     }
 
+    /// The right of one of several nodes that have the directory: whoever of them made the claim, it stands.
+    pub fn share(slow: &Path, fast: &Path) -> Result<SlowClaim> {
+        let owner = Owner::this(slow, fast)?;
+        let path = slow.join(OWNER_FILE);
+        let failed = |error| Error::file("claim the slow directory with", &path, error);
+        let found = may_share(slow, fast)?;
+        if found.is_none_or(|found| found.relation() == Relation::Own) {
+            let fresh = slow.join(format!("{OWNER_FILE}.{}.{}", owner.node.replace('/', "_"), owner.pid));
+            let made = write(&fresh, &owner).and_then(|()| std::fs::rename(&fresh, &path));
+            made.inspect_err(|_| drop(std::fs::remove_file(&fresh))).map_err(failed)?;
+            sync_directory(slow).map_err(failed)?;
+        }
+        refuse_nested(slow, fast)?;
+        Ok(SlowClaim { slow: slow.to_path_buf(), owner })
+    }
+
+    /// This node leaves the directory to others: a claim of its own names one of those from now on.
+    pub(crate) fn hand_over(self, node: &str, machine_id: Option<&str>, boot_id: &str) -> Result<()> {
+        if read(&self.slow)?.as_ref() != Some(&self.owner) {
+            return Ok(());
+        }
+        let path = self.slow.join(OWNER_FILE);
+        let note = self.owner.note.replace(&format!("on node {}", self.owner.node), &format!("on node {node}"));
+        let (node, machine_id, boot_id) = (node.into(), machine_id.map(str::to_owned), boot_id.into());
+        let owner = Owner { note, node, machine_id, boot_id, pid: 0, start_time: 0, ..self.owner.clone() };
+        let fresh = self.slow.join(format!("{OWNER_FILE}.{}.{}", self.owner.node.replace('/', "_"), self.owner.pid));
+        write(&fresh, &owner)
+            .and_then(|()| std::fs::rename(&fresh, &path))
+            .and_then(|()| sync_directory(&self.slow))
+            .map_err(|error| Error::file("hand over the claim", &path, error))
+    }
+
     /// Who this process is as an owner.
     pub fn owner(&self) -> &Owner {
         &self.owner
@@ -253,6 +301,31 @@ mod tests {
             assert!(message.contains(&other.node) && message.contains("headstart disown"), "{message}");
             assert_eq!(read(&slow).unwrap().as_ref(), Some(&other), "it is left as it was");
         }
+    }
+
+    #[test]
+    fn nodes_of_one_user_and_one_flash_share_a_claim_and_who_leaves_hands_it_over() {
+        let (_directory, slow, fast) = directories();
+        let this = Owner::this(&slow, &fast).unwrap();
+        let elsewhere = Owner { node: "elsewhere".into(), ..this.clone() };
+        put(&slow, &elsewhere);
+        let claim = SlowClaim::share(&slow, &fast).unwrap();
+        assert_eq!(read(&slow).unwrap().as_ref(), Some(&elsewhere), "it stands");
+        claim.hand_over("third", None, "boot").unwrap();
+        assert_eq!(read(&slow).unwrap().as_ref(), Some(&elsewhere), "it was not this node's");
+        for other in [
+            Owner { uid: this.uid + 1, ..elsewhere.clone() },
+            Owner { fast: "/other/flash".into(), ..elsewhere.clone() },
+        ] {
+            put(&slow, &other);
+            assert!(matches!(SlowClaim::share(&slow, &fast), Err(Error::Owned { .. })));
+        }
+        remove(&slow).unwrap();
+        let claim = SlowClaim::share(&slow, &fast).unwrap();
+        assert_eq!(read(&slow).unwrap().as_ref(), Some(claim.owner()));
+        claim.hand_over("third", None, "boot").unwrap();
+        let found = read(&slow).unwrap().unwrap();
+        assert!(found.node == "third" && found.note.contains("on node third") && !found.is_alive(), "{found:?}");
     }
 
     #[test]

@@ -4,10 +4,26 @@
 //! |---|---|
 //! | `roster` | who is there: what the register of [`headstart_membership`] holds |
 //! | `register` | where that lies, by the site file |
+//! | `terms` | what all nodes must agree to |
+//! | `views` | the protocol's view beside the roster |
 //! | `entry` | how an agent comes to its place when it starts, and gives it up when it ends |
+//! | `joining` | how it joins others: knock, probe, view |
+//! | `door` | what a member of several has: connections, locks, hands for probes |
+//! | `links`, `letter` | connections by places, and what goes over them |
+//! | `report` | the same for people |
 //!
-//! An agent alone has a roster of one, and nothing else: no listener, no lock, no deadline. A second node is refused.
+//! An agent alone has a roster of one, and nothing else: no listener, no lock, no deadline. What an agent does with all
+//! of it while it serves is in `event_loop/cluster.rs`.
 
+pub(crate) mod door;
 pub(crate) mod entry;
+pub(crate) mod joining;
+pub mod letter;
+pub(crate) mod links;
 pub(crate) mod register;
+pub mod report;
 pub mod roster;
+pub(crate) mod terms;
+pub(crate) mod views;
+
+pub use headstart_membership::holder;

@@ -227,17 +227,56 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
-    /// Other nodes have the directory.
+    /// Connections to other nodes' agents cannot be had.
+    #[error(transparent)]
+    Transport(#[from] headstart_transport::Error),
+    /// Other nodes have the directory, and go by other settings.
     #[error(
-        "{} is in use on node {}: run 'headstart drain' and 'headstart stop' there; if it is gone for good, \
-         'headstart disown {}' gives up what it kept, after saying what is lost",
-        slow.display(), nodes.join(", "), slow.display()
+        "{} is in use on node {}, where {what} is {there}, and here it is {here}: nodes that share a directory need the \
+         same Headstart and the same site file", slow.display(), nodes.join(", ")
     )]
-    Seated {
+    Terms {
         /// The managed directory.
         slow: PathBuf,
         /// Their names.
         nodes: Vec<String>,
+        /// What differs.
+        what: &'static str,
+        /// On this node.
+        here: String,
+        /// On theirs.
+        there: String,
+    },
+    /// Other nodes have the directory, and none of their agents answers.
+    #[error(
+        "{} is in use on node {}, and no agent answers there: run 'headstart drain' and 'headstart stop' there; if it is \
+         gone for good, 'headstart cluster forget NODE', or 'headstart disown {}' where no other node is left, gives up \
+         what it kept, after saying what is lost",
+        slow.display(), nodes.join(", "), slow.display()
+    )]
+    NoMemberAnswers {
+        /// The managed directory.
+        slow: PathBuf,
+        /// Their names.
+        nodes: Vec<String>,
+    },
+    /// Nodes cannot share the directories.
+    #[error(
+        "this node cannot share its directories with those that have them now, and nothing was changed:\n{}",
+        findings.join("\n")
+    )]
+    NotShareable {
+        /// What was found, each with what to do.
+        findings: Vec<String>,
+    },
+    /// The other nodes have given this one up.
+    #[error(
+        "the other nodes of {} have given this one up, as it was silent for too long: what its programs had not been \
+         told to be done since does not count", slow.display()
+    )]
+    Expelled {
+        /// The managed directory.
+        slow: PathBuf,
     },
 }
 
@@ -256,7 +295,9 @@ impl Error {
                 | Error::Nested { .. }
                 | Error::Owed { .. }
                 | Error::Roster { .. }
-                | Error::Seated { .. }
+                | Error::Terms { .. }
+                | Error::NoMemberAnswers { .. }
+                | Error::NotShareable { .. }
                 | Error::NotStarted { in_use: true, .. }
         )
     }

@@ -34,6 +34,7 @@ use headstart_overlay::Overlay;
 use headstart_protocol::shared::Shared;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
+use crate::cluster::door::Door;
 use crate::cluster::entry::Entered;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -66,6 +67,8 @@ const TIMER: u64 = 2;
 const SIGNALS: u64 = 3;
 const STRANGERS: u64 = 4;
 const CLUSTER_REGISTER: u64 = 5;
+const CLUSTER_LINKS: u64 = 6;
+const CLUSTER_HOLDER: u64 = 7;
 const FIRST_CONNECTION: u64 = 16;
 /// Programs that the library is not in are numbered from here.
 const FIRST_STRANGER: u64 = 1 << 62;
@@ -146,6 +149,9 @@ impl<'a> EventLoop<'a> {
         poller.watch(workers.mailbox.descriptor(), MAILBOX).map_err(failed)?;
         let agent = options.site.agent.clone().unwrap_or_default();
         let journal_bytes_max = agent.journal_bytes_max.unwrap_or(JOURNAL_BYTES_MAX);
+        let meant = options.site.cluster();
+        let meant = meant.map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
+        let cluster = Cluster::new(meant, entered)?;
         let agent_starts_total = shared.view().header.epoch.load(Ordering::Relaxed);
         Ok(EventLoop {
             site: ServedSite::new(options, shared.runtime())?,
@@ -161,7 +167,7 @@ impl<'a> EventLoop<'a> {
             executed: Executed::default(),
             times: Times::default(),
             life: Life::new(agent.idle_s),
-            cluster: Cluster::new(entered)?,
+            cluster,
             service: ServiceCounters { agent_starts_total, ..ServiceCounters::default() },
         })
     }
@@ -172,7 +178,7 @@ impl<'a> EventLoop<'a> {
         // The agent before may have died in its sleep.
         self.shared().wake_up();
         self.know_strangers()?;
-        self.watch_cluster()?;
+        self.begin_in_cluster()?;
         self.settle()?;
         loop {
             if let Ending::Now { durable } = self.life.ending() {
@@ -213,6 +219,8 @@ impl<'a> EventLoop<'a> {
             }
             SIGNALS => self.on_signal(),
             CLUSTER_REGISTER => self.on_register()?,
+            CLUSTER_LINKS => self.on_links()?,
+            CLUSTER_HOLDER => self.holder_ended(),
             survivor if survivor >= FIRST_SURVIVOR => self.survivor_ended(survivor),
             stranger => self.stranger_ended(stranger)?,
         }
@@ -231,6 +239,11 @@ impl<'a> EventLoop<'a> {
     fn end_event(&mut self) -> Result<()> {
         self.carry_out_all()?;
         self.retry_opens()
+    }
+
+    /// What a member of several has to give up when it has left.
+    pub(crate) fn into_door(self) -> Option<Door> {
+        self.cluster.into_door()
     }
 
     /// Gives back memory that only a next agent under living threads would need.
@@ -271,7 +284,7 @@ impl<'a> EventLoop<'a> {
             self.end_once_durable()?;
         }
         self.service.log_rotations_total += u64::from(self.site.log_mut().rotate());
-        self.look_at_register();
+        self.tend_cluster()?;
         self.set_timer();
         Ok(())
     }

@@ -12,8 +12,10 @@ use headstart_protocol::SOCKET_FILE;
 use headstart_units::request::Range;
 use nix::sys::socket::SockType;
 
-use crate::claim;
-use crate::cluster::entry::{self, Entered, Taken};
+use crate::claim::{self, SlowClaim};
+use crate::cluster::door::Door;
+use crate::cluster::entry::{self, Taken};
+use crate::cluster::roster;
 use crate::dirty_list::{self, DirtyList, Shown};
 use crate::discarded;
 use crate::error::{Error, Result};
@@ -29,7 +31,7 @@ use crate::process;
 use crate::renamed;
 use crate::runtime_directory;
 use crate::shared_file::SharedFile;
-use crate::site::Site;
+use crate::site::{ClusterSite, Site};
 use crate::socket;
 use crate::status::Status;
 use crate::storage::RealStorage;
@@ -56,19 +58,45 @@ pub fn serve(options: Options) -> Result<()> {
     discarded::set_aside(&options.site.slow, &NodeFiles::first(&options.site.fast))?;
     let cluster = options.site.cluster().map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
     let Taken { entered, files, flash, slow: slow_claim } = entry::take(&options.site, &cluster)?;
-    let (site, place) = (options.site.clone(), entered.as_ref().map(Entered::place));
+    let (site, place) = (options.site.clone(), entered.as_ref().map(|entered| entered.place));
     let copies_max = settings.copies_max;
-    let begun = begin(&site, &files, shared, slow_claim.owner(), settings, shares.data_files);
-    let served = begun.and_then(|(begun, list)| serve_begun(options, Begun { entered, ..begun }, list, copies_max));
-    drop(flash);
+    // No thread was ever permitted anything by a member that is new.
+    let was_among_others = entered.as_ref().is_some_and(|entered| entered.door.is_some() && entered.incarnation > 0);
+    let served = match begin(&site, &files, shared, slow_claim.owner(), settings, shares.data_files) {
+        Ok((begun, list)) => serve_begun(options, Begun { entered, ..begun }, list, copies_max),
+        Err(error) => {
+            let door = entered.and_then(|entered| entered.door);
+            Served { result: Err(error), leaves: !was_among_others, door }
+        }
+    };
     // What failed before there was anything to keep, or ended with nothing owed, leaves the directory to others.
-    if !dirty_list::is_at(&site.slow.join(files.list()))
-        && (served.as_ref().is_ok_and(|owes_nothing| *owes_nothing) || served.is_err())
-    {
-        place.map_or(Ok(()), |place| entry::leave(&site, &cluster, place))?;
-        slow_claim.release()?;
+    if served.leaves && !dirty_list::is_at(&site.slow.join(files.list())) {
+        leave(&site, &cluster, place, (&files, served.door), slow_claim)?;
     }
-    served.map(drop)
+    drop(flash);
+    served.result
+}
+
+/// Gives this node's place up, and what comes with it.
+fn leave(
+    site: &Site,
+    cluster: &ClusterSite,
+    place: Option<roster::Place>,
+    (files, door): (&NodeFiles, Option<Door>),
+    claim: SlowClaim,
+) -> Result<()> {
+    let Some(place) = place else { return claim.release() };
+    if door.is_some() {
+        store::wipe(files)?;
+    }
+    let left = entry::leave(site, cluster, place)?;
+    let Some(door) = door else { return claim.release() };
+    door.close()?;
+    match left.seated().next() {
+        Some(other) => claim.hand_over(&other.name, other.machine_id.as_deref(), &other.boot_id),
+        // Whoever of them made it.
+        None => claim::remove(&site.slow),
+    }
 }
 
 /// Goes on under both claims from what the agent before left.
@@ -105,8 +133,28 @@ fn begin(
     Ok((Begun { shared, store, overlay, survivors, shown: list.is_shown(), entered: None }, list))
 }
 
-/// Serves until it is told to end; whether nothing is owed then.
-fn serve_begun(options: Options, begun: Begun, list: DirtyList, copies_max: usize) -> Result<bool> {
+/// How it ended.
+struct Served {
+    result: Result<()>,
+    /// The directory can be left to others: nothing of it is on this node's flash alone, and no program rests on what
+    /// this member had. Of one that failed among others that is not known: its place waits for its next agent.
+    leaves: bool,
+    /// What a member of several has.
+    door: Option<Door>,
+}
+
+/// Serves until it is told to end.
+fn serve_begun(options: Options, begun: Begun, list: DirtyList, copies_max: usize) -> Served {
+    let is_among_others = begun.entered.as_ref().is_some_and(|entered| entered.door.is_some());
+    served(options, begun, list, copies_max).unwrap_or_else(|error| Served {
+        result: Err(error),
+        leaves: !is_among_others,
+        door: None,
+    })
+}
+
+/// The same; an error where it did not come to serve.
+fn served(options: Options, begun: Begun, list: DirtyList, copies_max: usize) -> Result<Served> {
     let runtime = begun.shared.runtime().to_path_buf();
     let socket_path = runtime.join(SOCKET_FILE);
     let listener = socket::listen_at(&socket_path, SockType::SeqPacket)
@@ -126,13 +174,17 @@ fn serve_begun(options: Options, begun: Begun, list: DirtyList, copies_max: usiz
         // Everything is durable: the journal on flash says all.
         event_loop.give_memory_back();
     }
-    drop(event_loop);
+    let door = event_loop.into_door();
     if result.is_ok() {
         // Of one that failed the socket tells, as of one that was killed: programs and `run` wait for the next.
         let _ = std::fs::remove_file(&socket_path);
     }
     tracing::info!("ended");
-    result.map(|()| owes_nothing)
+    let leaves = match &result {
+        Ok(()) => owes_nothing,
+        Err(_) => door.is_none(),
+    };
+    Ok(Served { result, leaves, door })
 }
 
 fn this_boot() -> Result<[u8; 16]> {

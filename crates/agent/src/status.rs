@@ -183,6 +183,31 @@ pub struct Status {
     pub requests: RequestCounters,
     /// Bytes of the journal.
     pub journal_bytes: u64,
+    /// The node among others, if there are others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterStatus>,
+}
+
+/// A node among others, as its agent sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterStatus {
+    /// What the node is called.
+    pub name: String,
+    /// Its number.
+    pub number: u16,
+    /// Members of the view.
+    pub members: u64,
+    /// The view's number; zero until it has seen one.
+    pub view: u64,
+    /// For how long programs go on without another look at the membership service; none if they have no deadline.
+    pub deadline_ms: Option<u64>,
+    /// Since when the membership service has not answered.
+    pub asked_for_ms: Option<u64>,
+    /// Names of members of which something is awaited.
+    pub waits_for: Vec<String>,
+    /// Files that more than one node has open, or might: they stay on the disks.
+    pub files_shared: u64,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -18,6 +18,7 @@ mod slow_files;
 mod sync_job;
 #[cfg(test)]
 mod tests;
+mod wiping;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -44,6 +45,7 @@ pub(crate) use recovery::{Found, recover};
 use slow_files::SlowFiles;
 pub(crate) use slow_files::{as_path, open_slow};
 pub(crate) use sync_job::SyncJob;
+pub(crate) use wiping::wipe;
 
 /// The copy of the journal in the runtime directory.
 pub(crate) const LIVE_JOURNAL_FILE: &str = "journal.live";

@@ -132,7 +132,7 @@ impl<M: SharedMemory> Tiers<M> {
             Output::RemoveDataFile(data_file) => self.store.remove_data_file(data_file),
             Output::Forget(file) => self.store.forget_slow(file),
             Output::Send(_) | Output::Deadline(_) | Output::ReadLog(_) | Output::Expelled => {
-                unreachable!("this agent has joined no others")
+                unreachable!("these are the event loop's")
             }
         }
         Ok(None)

@@ -18,8 +18,8 @@ use headstart_units::MIB;
 use headstart_units::request::Range;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
+use crate::cluster::entry::files_of_this_node;
 use crate::error::{Error, Result};
-use crate::node_files::NodeFiles;
 use crate::process;
 use crate::runtime_directory;
 use crate::storage::{File as _, RealStorage, Storage as _};
@@ -160,7 +160,7 @@ fn replay(storage: &RealStorage, slow: &Path, fast: &Path) -> Result<Found> {
     let boot_id = process::boot_id().unwrap_or_default();
     let mut attempt = 0;
     loop {
-        let found = store::recover(storage, &NodeFiles::first(fast), &runtime, boot_id);
+        let found = store::recover(storage, &files_of_this_node(fast), &runtime, boot_id);
         // Without its copy in memory a journal says what was, not what is.
         if attempt == ATTEMPTS || found.as_ref().is_ok_and(|found| found.complete) {
             return found;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use headstart_agent::cluster::holder;
 use headstart_agent::site::Site;
 use headstart_agent::{Options, serve};
 use headstart_units::Capacity;
@@ -38,6 +39,12 @@ impl AgentArguments {
         serve(Options { site, site_path, capacity })?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// `headstart hold-presence`: ends when no agent of this node has been there for long.
+pub fn hold_presence() -> Result<ExitCode> {
+    holder::run(holder::LINGER)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub fn parse_capacity(text: Option<&str>) -> Result<Option<Capacity>> {

@@ -9,6 +9,7 @@ mod arrival;
 mod calibrate;
 mod capacity;
 mod check;
+mod cluster;
 mod convert;
 mod discard;
 mod durable;
@@ -78,6 +79,9 @@ enum Command {
     Check(check::Check),
     /// Give up what a node or flash that is gone for good kept of a managed directory
     Disown(discard::Disown),
+    /// The nodes that share the directories
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Show or change how much flash the running agent uses
     Capacity(capacity::CapacityArguments),
     Calibrate(Box<calibrate::Calibrate>),
@@ -93,6 +97,9 @@ enum Command {
     /// Serve as the agent, in the foreground (started by `run`)
     #[command(hide = true)]
     Agent(agent::AgentArguments),
+    /// Keep the node's lock while agents come and go (started by one)
+    #[command(hide = true)]
+    HoldPresence,
     /// A command of `headstart-lab`
     #[command(hide = true)]
     Sim(moved::Moved),
@@ -106,9 +113,10 @@ enum Command {
 
 impl Command {
     fn only_prints(&self) -> bool {
-        use Command::{Advise, Check, Plan, Site, Status, Volume};
+        use Command::{Advise, Check, Cluster, Plan, Site, Status, Volume};
         match self {
             Volume(command) => command.only_prints(),
+            Cluster(command) => command.only_prints(),
             _ => matches!(self, Advise(_) | Check(_) | Plan(_) | Site(_) | Status(_)),
         }
     }
@@ -145,8 +153,10 @@ fn main() -> ExitCode {
         Command::Calibrate(arguments) => arguments.execute(site),
         Command::Site(command) => command.execute(site),
         Command::Volume(command) => command.execute(),
+        Command::Cluster(command) => command.execute(site),
         Command::Agent(arguments) => arguments.execute(site),
         Command::Launch(arguments) => arguments.execute(),
+        Command::HoldPresence => agent::hold_presence(),
         Command::Sim(arguments) => arguments.refuse("sim"),
         Command::Paper(arguments) => arguments.refuse("paper"),
         Command::Testbed(arguments) => arguments.refuse("testbed"),

@@ -65,6 +65,19 @@ fn print(status: &Status) {
             status.strangers
         );
     }
+    if let Some(cluster) = &status.cluster {
+        println!(
+            "cluster    one of {} nodes, as {}: {} files that others use too are on the disks{}",
+            cluster.members,
+            cluster.name,
+            cluster.files_shared,
+            if cluster.waits_for.is_empty() {
+                String::new()
+            } else {
+                format!("; waits for {}", cluster.waits_for.join(", "))
+            }
+        );
+    }
     print_placement(status);
     for (name, patterns) in [("include", &status.include), ("exclude", &status.exclude)] {
         if !patterns.is_empty() {

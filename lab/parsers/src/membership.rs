@@ -1,7 +1,8 @@
-//! What nodes of a cluster read of each other: views, rosters, and acts of a probe.
+//! What nodes of a cluster read of each other: views, rosters, letters, and acts of a probe.
 
 use std::path::{Component, Path};
 
+use headstart_agent::cluster::letter::Letter;
 use headstart_agent::cluster::roster::Roster;
 use headstart_agent::node_files::NODES_MAX;
 use headstart_membership::envelope;
@@ -19,6 +20,14 @@ pub fn roster(bytes: &[u8]) {
         assert!(roster.members.iter().all(|member| member.place.node < NODES_MAX));
         // It names a lock file, and nothing beside it.
         roster.members.iter().filter_map(|member| member.locks.as_deref()).for_each(is_one_name);
+    }
+}
+
+pub fn letter(bytes: &[u8]) {
+    if let Some(letter) = Letter::parse(bytes) {
+        let mut again = Vec::new();
+        letter.encode(&mut again);
+        assert_eq!(Letter::parse(&again), Some(letter));
     }
 }
 

@@ -47,6 +47,11 @@ fn a_roster_of_any_bytes_is_one_that_comes_back_or_none() {
 }
 
 #[test]
+fn a_letter_of_any_bytes_is_one_that_comes_back_or_none() {
+    cases(20_000, 120, membership::letter);
+}
+
+#[test]
 fn a_text_of_any_kind_is_a_size_or_none() {
     cases(20_000, 24, packets::size);
 }

@@ -19,8 +19,18 @@ fn directory(fast: &Path) -> PathBuf {
     fast.join(FAST_DIRECTORY)
 }
 
-/// Whether the fast directory has ever had a register in files.
+/// The key of the directory's agents.
+pub(crate) fn key(fast: &Path) -> PathBuf {
+    directory(fast).join("key")
+}
+
+/// Whether nodes of this fast directory have ever listed themselves, wherever.
 pub(crate) fn is_there(fast: &Path) -> bool {
+    directory(fast).is_dir()
+}
+
+/// Whether the fast directory has ever had a register in files.
+pub(crate) fn is_in_files(fast: &Path) -> bool {
     directory(fast).join("views").is_dir()
 }
 

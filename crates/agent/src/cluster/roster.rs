@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::views;
 use crate::node::Node;
 use crate::node_files::NODES_MAX;
 
@@ -22,7 +23,7 @@ const ADDRESSES_MAX: usize = 64;
 const MEMBERS_MAX: usize = 2048;
 
 /// A member's place: `headstart_cluster::MemberId`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// Number among the nodes.
     pub node: u16,
@@ -181,7 +182,7 @@ impl Roster {
         if self.view.is_empty() && self.seated().count() > 1 {
             return Err("it has several members and no view".into());
         }
-        Ok(())
+        views::of(self).map(drop)
     }
 
     /// Members with a seat.
@@ -232,6 +233,13 @@ impl Roster {
     pub(crate) fn standing(&self, place: Place, standing: Standing) -> Roster {
         let mut roster = self.clone();
         roster.members.iter_mut().filter(|member| member.place == place).for_each(|member| member.standing = standing);
+        roster
+    }
+
+    /// Without one that only knocked.
+    pub(crate) fn without(&self, place: Place) -> Roster {
+        let mut roster = self.clone();
+        roster.members.retain(|member| member.place != place);
         roster
     }
 }

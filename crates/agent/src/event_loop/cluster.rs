@@ -1,66 +1,210 @@
-//! The agent as one of several nodes: looks at the register, and what follows from them.
+//! The agent as one of several nodes: looks at the register, letters, and what follows from them.
+//!
+//! | it sees | it does |
+//! |---|---|
+//! | a node that knocks | opens its door, and swaps in where it listens |
+//! | a view, for the first time | the overlay joins, threads get a deadline; then it swaps in that it is armed |
+//! | a newer roster | knows whom it names; the overlay takes the view |
+//! | the same one | the overlay takes the look: it renews the deadline |
+//! | itself left out | its threads fail, and it ends |
+//!
+//! Calls on the register are [`Service`]'s. What a probe asks is done here, and so are the calls that open the door: some
+//! milliseconds when a node joins.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headstart_membership::{Answer, Service, Version};
+use headstart_cluster::{Envelope, Log, MemberId, Seat, View, wire};
+use headstart_membership::{Answer, Service, Swap, Value, Version, now_ns};
+use headstart_transport::{Batch, Event};
+use headstart_units::Nanos;
 
+use crate::cluster::door::Door;
 use crate::cluster::entry::{Entered, roster_in};
-use crate::cluster::roster::{Place, Roster};
+use crate::cluster::letter::{Answered, Letter};
+use crate::cluster::roster::{Place, Roster, Standing};
+use crate::cluster::views;
 use crate::error::{Error, Result};
+use crate::site::ClusterSite;
+use crate::status::ClusterStatus;
 
-use super::{CLUSTER_REGISTER, EventLoop};
+use super::{CLUSTER_HOLDER, CLUSTER_LINKS, CLUSTER_REGISTER, EventLoop};
 
 /// How often an agent alone looks whether another node wants to join; assumed: what a job's start on a second node may
 /// wait for, and two look-ups in a directory.
-const LOOK_PERIOD: Duration = Duration::from_secs(1);
+const LOOK_PERIOD_ALONE: Duration = Duration::from_secs(1);
+/// A member looks so often in the time that a look holds; assumed: some may fail before programs wait.
+const LOOKS_PER_HOLD: u64 = 10;
+/// How often what was not answered is said again; assumed: some round trips on a busy network.
+const AGAIN_PERIOD: Duration = Duration::from_millis(100);
+/// How often trouble with the membership service is told.
+const TELL_PERIOD: Duration = Duration::from_secs(60);
 
 /// See the module. Nothing where the fast directory keeps no register: then it has one node for good.
 #[derive(Default)]
 pub(super) struct Cluster(Option<Membership>);
 
 struct Membership {
+    site: ClusterSite,
     service: Service,
     roster: Roster,
     version: Version,
     place: Place,
+    incarnation: u32,
+    door: Option<Door>,
+    part: Part,
     last_look: Instant,
     /// A look is under way.
     looks: bool,
+    /// A swap is under way.
+    swaps: bool,
+    /// When what waits was last said again; none while nothing waits.
+    said: Option<Instant>,
+    /// When it was last told that the register fails.
+    trouble: Option<Instant>,
+}
+
+/// How far the overlay is one among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// It is not.
+    Alone,
+    /// It has joined, and has not seen a view that has it.
+    Joined,
+    /// Its threads have a deadline.
+    Armed,
+}
+
+impl Membership {
+    fn look_period(&self) -> Duration {
+        match self.part > Part::Alone {
+            true => Duration::from_nanos(self.site.timing.hold.0 / LOOKS_PER_HOLD).min(LOOK_PERIOD_ALONE * 3),
+            false => LOOK_PERIOD_ALONE,
+        }
+    }
+
+    /// What the roster is to be, if it is not.
+    fn wanted(&self) -> Option<Roster> {
+        let own = self.roster.at(self.place).filter(|own| own.is_seated())?;
+        let mut wanted = self.door.as_ref()?.told(own);
+        if own.incarnation < self.incarnation {
+            wanted.incarnation = self.incarnation;
+            // A view in which it cannot be restarted is one in which nobody is what the roster says.
+            return views::restarted(&self.roster, wanted).ok();
+        }
+        if self.part == Part::Armed {
+            wanted.standing = Standing::Armed;
+        }
+        (wanted != *own).then(|| self.roster.with(wanted))
+    }
+
+    fn seat(&self) -> Seat {
+        Seat { member: views::id(self.place), incarnation: self.incarnation }
+    }
 }
 
 impl Cluster {
-    pub(super) fn new(entered: Option<Entered>) -> Result<Cluster> {
-        let Some(entered) = entered else { return Ok(Cluster::default()) };
-        let (register, roster, version, place) = entered.into_parts();
-        let service = Service::start(register)?;
-        let last_look = Instant::now();
-        Ok(Cluster(Some(Membership { service, roster, version, place, last_look, looks: false })))
+    pub(super) fn new(site: ClusterSite, entered: Option<Entered>) -> Result<Cluster> {
+        let Some(Entered { register, changed, place, incarnation, door }) = entered else {
+            return Ok(Cluster::default());
+        };
+        Ok(Cluster(Some(Membership {
+            site,
+            service: Service::start(register)?,
+            roster: changed.roster,
+            version: changed.version,
+            place,
+            incarnation,
+            door,
+            part: Part::Alone,
+            last_look: Instant::now(),
+            looks: false,
+            swaps: false,
+            said: None,
+            trouble: None,
+        })))
     }
 
-    /// How long until the next look is due; none while one is under way.
+    /// What a member has to give up when it has left.
+    pub(super) fn into_door(self) -> Option<Door> {
+        self.0?.door
+    }
+
+    /// How long until something is due of which no message tells.
     pub(super) fn left(&self) -> Option<Duration> {
-        let membership = self.0.as_ref().filter(|membership| !membership.looks)?;
-        Some(LOOK_PERIOD.saturating_sub(membership.last_look.elapsed()))
+        let membership = self.0.as_ref()?;
+        let look = (!membership.looks).then(|| membership.look_period().saturating_sub(membership.last_look.elapsed()));
+        let again = membership.said.map(|said| AGAIN_PERIOD.saturating_sub(said.elapsed()));
+        look.into_iter().chain(again).min()
+    }
+
+    fn look(&mut self) {
+        if let Some(membership) = &mut self.0 {
+            membership.service.ask_read();
+            (membership.looks, membership.last_look) = (true, Instant::now());
+        }
     }
 }
 
 impl EventLoop<'_> {
-    /// Watches what the cluster tells.
-    pub(super) fn watch_cluster(&self) -> Result<()> {
+    /// Begins as the member that it entered as.
+    pub(super) fn begin_in_cluster(&mut self) -> Result<()> {
         let failed = |error| Error::system("watch the membership service", std::io::Error::from(error));
+        let is_alone = self.cluster.0.as_ref().is_none_or(|membership| membership.roster.view.is_empty());
+        if is_alone {
+            // An agent of before may have had others beside it.
+            self.shared().header.deadline.lift();
+        }
         let Some(membership) = &self.cluster.0 else { return Ok(()) };
-        self.poller.watch(membership.service.descriptor(), CLUSTER_REGISTER).map_err(failed)
+        self.poller.watch(membership.service.descriptor(), CLUSTER_REGISTER).map_err(failed)?;
+        if is_alone {
+            return Ok(());
+        }
+        // It has nothing to itself: what an agent before permitted its threads is over before the view says that there
+        // is another one, or a new member.
+        self.join(false);
+        self.watch_door()?;
+        self.know_members();
+        self.cluster.look();
+        self.keep_own_record();
+        Ok(())
     }
 
-    /// Looks at the register if that is due.
-    pub(super) fn look_at_register(&mut self) {
-        if self.cluster.left() != Some(Duration::ZERO) {
-            return;
+    /// The overlay is one among others from now on; `alone`: up to now it had the directory to itself.
+    fn join(&mut self, alone: bool) {
+        let Some(membership) = &mut self.cluster.0 else { return };
+        let seat = membership.seat();
+        tracing::info!(node = seat.member.node, life = seat.member.life, alone, "this node is one of several");
+        self.tiers.overlay.join(self.tiers.shared.view(), seat, membership.site.timing, alone);
+        membership.part = Part::Joined;
+    }
+
+    /// What is due by time.
+    pub(super) fn tend_cluster(&mut self) -> Result<()> {
+        let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
+        let look_is_due = !membership.looks && membership.last_look.elapsed() >= membership.look_period();
+        let again_is_due = membership.said.is_some_and(|said| said.elapsed() >= AGAIN_PERIOD);
+        if look_is_due {
+            self.cluster.look();
+        }
+        if again_is_due {
+            self.say_again()?;
+        }
+        if let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) {
+            door.links.flush();
+        }
+        Ok(())
+    }
+
+    fn say_again(&mut self) -> Result<()> {
+        let waits = !self.tiers.overlay.waits_for_members().is_empty();
+        if waits {
+            self.tiers.overlay.say_again(self.tiers.shared.view());
         }
         if let Some(membership) = &mut self.cluster.0 {
-            membership.service.ask_read();
-            (membership.looks, membership.last_look) = (true, Instant::now());
+            membership.said = waits.then(Instant::now);
         }
+        self.carry_out_all()
     }
 
     /// The register has answered.
@@ -68,31 +212,238 @@ impl EventLoop<'_> {
         let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
         for answer in membership.service.collect() {
             match answer {
-                Answer::Read(Ok(value)) => {
-                    membership.looks = false;
-                    if value.version > membership.version
-                        && let Some(roster) = roster_in(&value)?
-                    {
-                        (membership.roster, membership.version) = (roster, value.version);
-                        membership.tell();
+                Answer::Read(result) => {
+                    if let Some(membership) = &mut self.cluster.0 {
+                        membership.looks = false;
                     }
+                    self.looked(result)?;
                 }
-                Answer::Read(Err(error)) => {
-                    membership.looks = false;
-                    tracing::warn!(%error, "the list of this directory's nodes could not be looked at");
+                Answer::Swapped(_, result) => {
+                    if let Some(membership) = &mut self.cluster.0 {
+                        membership.swaps = false;
+                    }
+                    self.looked(result.map(|swap| match swap {
+                        Swap::Done(value) | Swap::Lost(value) => value,
+                    }))?;
                 }
-                Answer::Swapped(..) => unreachable!("nothing is swapped yet"),
             }
         }
         Ok(())
     }
-}
 
-impl Membership {
-    /// Says what others changed.
-    fn tell(&self) {
-        for member in self.roster.knocking() {
-            tracing::info!(node = member.name, place = self.place.node, "a node wants to join");
+    fn looked(&mut self, result: headstart_membership::Result<Value>) -> Result<()> {
+        match result {
+            Ok(value) => self.take_roster(&value)?,
+            Err(error) => {
+                let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
+                if membership.trouble.is_none_or(|told| told.elapsed() >= TELL_PERIOD) {
+                    tracing::warn!(%error, "the list of this directory's nodes could not be looked at or changed");
+                    membership.trouble = Some(Instant::now());
+                }
+            }
         }
+        self.keep_own_record();
+        Ok(())
+    }
+
+    fn take_roster(&mut self, value: &Value) -> Result<()> {
+        let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
+        if value.version > membership.version {
+            let Some(roster) = roster_in(value)? else { return Ok(()) };
+            (membership.roster, membership.version) = (roster, value.version);
+        }
+        let is_seated = membership.roster.at(membership.place).is_some_and(|own| own.is_seated());
+        if !is_seated {
+            return self.expelled();
+        }
+        let is_wanted = membership.roster.knocking().next().is_some() || !membership.roster.view.is_empty();
+        if is_wanted && membership.door.is_none() {
+            self.open_door()?;
+        }
+        self.know_members();
+        self.take_view(value)
+    }
+
+    /// Opens the door to a node that knocks. Where that fails, that one is told by nobody, and gives up.
+    fn open_door(&mut self) -> Result<()> {
+        let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
+        let own = membership.roster.at(membership.place).expect("it has a seat");
+        match Door::open(self.site.site(), &membership.site, own) {
+            Ok(door) => {
+                membership.door = Some(door);
+                self.watch_door()
+            }
+            Err(error) => {
+                tracing::error!(%error, "another node wants to join, and cannot");
+                Ok(())
+            }
+        }
+    }
+
+    fn watch_door(&mut self) -> Result<()> {
+        let failed = |error| Error::system("watch the other nodes", std::io::Error::from(error));
+        let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) else {
+            return Ok(());
+        };
+        self.poller.watch(door.links.descriptor(), CLUSTER_LINKS).map_err(failed)?;
+        if let Err(error) = door.hold_presence(self.tiers.shared.runtime()) {
+            tracing::warn!(%error, "this node is taken for gone while its agent is started anew");
+        }
+        if let Some(holder) = door.holder() {
+            self.poller.watch_end(holder.descriptor(), CLUSTER_HOLDER).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// The process that keeps this node's lock has ended: another one does from now on.
+    pub(super) fn holder_ended(&mut self) {
+        let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) else { return };
+        if let Some(holder) = door.holder() {
+            self.poller.leave(holder.descriptor());
+        }
+        let held = door.hold_presence(self.tiers.shared.runtime());
+        let watched = door.holder().map_or(Ok(()), |holder| self.poller.watch_end(holder.descriptor(), CLUSTER_HOLDER));
+        if let Err(error) = held.map_err(|error| error.to_string()).and(watched.map_err(|errno| errno.to_string())) {
+            tracing::warn!(error, "this node is taken for gone while its agent is started anew");
+        }
+    }
+
+    fn know_members(&mut self) {
+        let Some(membership) = &mut self.cluster.0 else { return };
+        if let Some(door) = &mut membership.door {
+            door.links.know(&membership.roster, membership.place);
+        }
+    }
+
+    /// The overlay takes the view that a look has shown.
+    fn take_view(&mut self, value: &Value) -> Result<()> {
+        let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
+        let view = views::of(&membership.roster).map_err(|problem| Error::Roster { problem })?;
+        // One that has its agent of before is not this one's yet.
+        let Some(view) = view.filter(|view| view.seats().contains(&membership.seat())) else { return Ok(()) };
+        if membership.part == Part::Alone {
+            self.join(true);
+        }
+        let (began, now) = (Nanos(value.began_ns), Nanos(now_ns()));
+        self.tiers.overlay.on_view(self.tiers.shared.view(), began, now, Arc::new(view));
+        self.carry_out_all()
+    }
+
+    /// Swaps in what others have to know of this member.
+    fn keep_own_record(&mut self) {
+        let Some(membership) = &mut self.cluster.0 else { return };
+        if membership.swaps || !self.life.serves() {
+            return;
+        }
+        if let Some(roster) = membership.wanted() {
+            membership.service.ask_swap(membership.version, roster.to_bytes());
+            membership.swaps = true;
+        }
+    }
+
+    /// Letters, and news of connections.
+    pub(super) fn on_links(&mut self) -> Result<()> {
+        let mut batch = Batch::new();
+        let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) else {
+            return Ok(());
+        };
+        door.links.turn(&mut batch);
+        for (peer, bytes) in batch.messages() {
+            let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
+            let Some(door) = &mut membership.door else { return Ok(()) };
+            match Letter::parse(bytes) {
+                Some(Letter::Protocol(message)) => {
+                    let Some(envelope) = wire::decode_envelope(message) else {
+                        tracing::warn!("a message of another node cannot be understood");
+                        continue;
+                    };
+                    // Who it is the connection says; one that is not known is of a newer view.
+                    match door.links.place(peer).map(views::id) {
+                        Some(member) if member == envelope.from.member => self.on_peer(envelope)?,
+                        Some(_) => tracing::warn!("a message of another node has a third one's name"),
+                        None => self.cluster.look(),
+                    }
+                }
+                Some(Letter::Asked(asked)) => {
+                    let answer = door.hands.act(asked.act);
+                    door.links.answer(peer, &Letter::Answered(Answered { number: asked.number, answer }));
+                }
+                Some(Letter::Answered(_)) => {}
+                None => tracing::warn!("a letter of another node cannot be understood"),
+            }
+        }
+        self.on_connections(batch.events())
+    }
+
+    fn on_peer(&mut self, envelope: Envelope) -> Result<()> {
+        if self.cluster.0.as_ref().is_none_or(|membership| membership.part == Part::Alone) {
+            self.cluster.look();
+            return Ok(());
+        }
+        if !self.tiers.overlay.on_peer(self.tiers.shared.view(), envelope) {
+            self.cluster.look();
+        }
+        self.end_event()
+    }
+
+    fn on_connections(&mut self, events: &[Event]) -> Result<()> {
+        for event in events {
+            match event {
+                Event::Connected(_, member) => tracing::info!(node = member.name, "connected"),
+                Event::Lost(_, text) | Event::Unreachable(_, text) => tracing::info!(text, "a node is out of reach"),
+                Event::Refused(text) => tracing::warn!(text, "a node is not let in"),
+            }
+        }
+        if events.iter().any(|event| matches!(event, Event::Connected(..))) { self.say_again() } else { Ok(()) }
+    }
+
+    /// A message of the overlay's; whether it arrives is open, and it is said again.
+    pub(super) fn send_to_member(&mut self, envelope: &Envelope) {
+        let Some(membership) = &mut self.cluster.0 else { return };
+        membership.said.get_or_insert_with(Instant::now);
+        let Some(door) = &mut membership.door else { return };
+        let mut bytes = Vec::new();
+        wire::encode_envelope(envelope, &mut bytes);
+        door.links.send(views::place(envelope.to.member), &Letter::Protocol(&bytes));
+    }
+
+    /// Threads may rely upon what they hold until then.
+    pub(super) fn set_deadline(&mut self, until: Nanos) {
+        let Some(membership) = &mut self.cluster.0 else { return };
+        self.tiers.shared.view().header.deadline.set(until.0);
+        membership.part = Part::Armed;
+    }
+
+    /// The log of a member that is gone: it left with nothing in it, or the user has given it up.
+    pub(super) fn read_log(&mut self, member: MemberId) {
+        self.tiers.overlay.on_log_read(self.tiers.shared.view(), member, Log::default());
+    }
+
+    /// How this node stands among the others; nothing while it is alone.
+    pub(super) fn cluster_status(&self) -> Option<ClusterStatus> {
+        let membership = self.cluster.0.as_ref().filter(|membership| membership.part > Part::Alone)?;
+        let now_ns = now_ns();
+        let name_of = |place| membership.roster.at(place).map(|member| member.name.clone());
+        let waits_for = self.tiers.overlay.waits_for_members();
+        let until_ns = self.shared().header.deadline.until_ns();
+        Some(ClusterStatus {
+            name: name_of(membership.place).unwrap_or_default(),
+            number: membership.place.node,
+            members: membership.roster.seated().count() as u64,
+            view: self.tiers.overlay.view().map_or(0, View::number),
+            deadline_ms: until_ns.map(|until_ns| until_ns.saturating_sub(now_ns) / 1_000_000),
+            asked_for_ms: membership
+                .service
+                .waiting_since_ns()
+                .map(|since_ns| now_ns.saturating_sub(since_ns) / 1_000_000),
+            waits_for: waits_for.into_iter().filter_map(|member| name_of(views::place(member))).collect(),
+            files_shared: self.tiers.overlay.files_shared() as u64,
+        })
+    }
+
+    /// This node was given up: what its threads did since does not count, and nothing more is written back.
+    pub(super) fn expelled(&mut self) -> Result<()> {
+        self.shared().header.deadline.expel();
+        Err(Error::Expelled { slow: self.site.slow().to_path_buf() })
     }
 }

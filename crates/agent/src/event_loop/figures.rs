@@ -112,6 +112,7 @@ impl EventLoop<'_> {
             service: self.service,
             requests,
             journal_bytes: self.tiers.overlay.journal_end(),
+            cluster: self.cluster_status(),
         }
     }
 

@@ -29,8 +29,22 @@ impl EventLoop<'_> {
         if matches!(output, Output::Copy(_)) && !self.life.serves() {
             return Ok(());
         }
-        if let Output::Forget(file) = &output {
-            self.files.forgotten(*file);
+        match &output {
+            Output::Forget(file) => self.files.forgotten(*file),
+            Output::Send(envelope) => {
+                self.send_to_member(envelope);
+                return Ok(());
+            }
+            Output::Deadline(until) => {
+                self.set_deadline(*until);
+                return Ok(());
+            }
+            Output::ReadLog(member) => {
+                self.read_log(*member);
+                return Ok(());
+            }
+            Output::Expelled => return self.expelled(),
+            _ => {}
         }
         match self.tiers.carry_out(output)? {
             None => {}

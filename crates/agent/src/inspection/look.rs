@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use headstart_overlay::Fingerprint;
 use headstart_overlay::journal::Identity;
 use headstart_overlay::recovery::RecoveredFile;
-use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
+use headstart_protocol::{DIRTY_LIST_FILE, FLASH_DIRECTORY, data_file_name};
 
 use super::{FileReport, Inspection, JournalState, SlowState, Verdict};
 use crate::claim;
+use crate::cluster::entry::files_of_this_node;
 use crate::dirty_list::{self, Entry, Listed};
 use crate::error::{Error, Result};
 use crate::identity::ManagedDevice;
-use crate::node_files::NodeFiles;
 use crate::origin::Origin;
 use crate::owner::{Owner, Relation};
 use crate::slow_file::fingerprint_of;
@@ -61,8 +61,10 @@ pub(super) fn look(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspe
         return Err(Error::file("read", slow, error));
     }
     let owner = claim::read(slow).unwrap_or_else(|error| report.worse(Verdict::Attention, error.to_string()));
-    let listed = dirty_list::read(slow).unwrap_or_else(|error| report.worse(Verdict::Attention, error.to_string()));
-    report.listed = dirty_list::is_there(slow);
+    let own = owner.as_ref().map_or_else(|| fast.map(Path::to_path_buf), |owner| Some(PathBuf::from(&owner.fast)));
+    let list = slow.join(own.map_or_else(|| DIRTY_LIST_FILE.into(), |fast| files_of_this_node(&fast).list()));
+    let listed = dirty_list::read_at(&list).unwrap_or_else(|error| report.worse(Verdict::Attention, error.to_string()));
+    report.listed = dirty_list::is_at(&list);
     report.listed_epoch = listed.as_ref().map_or(0, |listed| listed.heading.epoch);
     let named = owner.as_ref().map(|owner| owner.fast.clone());
     let named = named.or_else(|| listed.as_ref().map(|listed| listed.heading.fast.clone()));
@@ -111,7 +113,7 @@ impl Inspection {
 
     fn replay(&mut self, slow: &Path, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Option<Found> {
         let given_up = discarded::epoch(slow).unwrap_or_else(|error| self.worse(Verdict::Attention, error.to_string()));
-        let files = NodeFiles::first(fast);
+        let files = files_of_this_node(fast);
         let recovered = RealStorage::below(slow).and_then(|storage| {
             let mut found = store::recover(&storage, &files, runtime, boot_id)?;
             let origin = Origin::translate(slow, &files, &mut found.recovered);

@@ -72,6 +72,7 @@ pub(crate) enum Membership {
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSite {
     pub(crate) membership: Membership,
+    pub(crate) listen: Listen,
     pub(crate) name: Option<String>,
     pub(crate) timing: Timing,
 }
@@ -80,7 +81,8 @@ impl ClusterSettings {
     /// What it says, or what is wrong with it.
     pub(crate) fn meant(&self) -> Result<ClusterSite, String> {
         let wrong = |problem: String| format!("[cluster] {problem}");
-        self.listen.as_deref().unwrap_or("").parse::<Listen>().map_err(|error| wrong(error.to_string()))?;
+        let listen =
+            self.listen.as_deref().unwrap_or("").parse::<Listen>().map_err(|error| wrong(error.to_string()))?;
         if let Some(name) = &self.name {
             let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
             if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
@@ -98,7 +100,7 @@ impl ClusterSettings {
             margin: seconds("margin_s", self.margin_s, MARGIN_S)?,
         };
         let membership = self.membership().map_err(wrong)?;
-        Ok(ClusterSite { membership, name: self.name.clone(), timing })
+        Ok(ClusterSite { membership, listen, name: self.name.clone(), timing })
     }
 
     fn membership(&self) -> Result<Membership, String> {

@@ -13,7 +13,7 @@ use crate::node_files::NodeFiles;
 /// How long an agent that was killed may take to let go.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The right to use the fast directory; ends with the process.
+/// The right to use a node's files; ends with the process.
 pub(crate) struct Claim {
     _lock: Flock<File>,
 }

@@ -1,0 +1,140 @@
+//! What the register says of a directory's nodes, for people, and what it takes to give one up. No agent is needed.
+
+use std::net::SocketAddr;
+
+use headstart_membership::presence::{self, LockState, Places, observe};
+use serde::Serialize;
+
+use crate::cluster::roster::{Member, Roster, Standing};
+use crate::cluster::{entry, register, views};
+use crate::dirty_list;
+use crate::error::{Error, Result};
+use crate::node_files::NodeFiles;
+use crate::site::{ClusterSite, Membership, Site};
+
+/// All nodes that have a place.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Nodes {
+    /// By number.
+    pub members: Vec<NodeReport>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeReport {
+    /// What it is called.
+    pub name: String,
+    /// Its number.
+    pub number: u16,
+    /// `alone`, `member`, `silent`, `joining`.
+    pub is: &'static str,
+    /// Where its agent listens.
+    pub addresses: Vec<SocketAddr>,
+    /// Bytes that it listed as on its flash alone; none if its list cannot be read.
+    pub dirty_bytes: Option<u64>,
+}
+
+/// What only a node's flash has, as it listed it last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lost {
+    /// Bytes.
+    pub dirty_bytes: u64,
+    /// Of so many files, those open for writing included.
+    pub files: u64,
+}
+
+fn cluster(site: &Site) -> Result<ClusterSite> {
+    site.cluster().map_err(Error::Refused)
+}
+
+fn roster(site: &Site, cluster: &ClusterSite) -> Result<Option<Roster>> {
+    if matches!(cluster.membership, Membership::Locks) && !register::is_in_files(&site.fast) {
+        return Ok(None);
+    }
+    entry::roster_in(&register::open(site, &cluster.membership)?.read()?)
+}
+
+/// Whether its node is known to be gone: its lock was given up.
+fn present(site: &Site, member: &Member) -> Option<LockState> {
+    let locks = member.locks.as_ref()?;
+    Some(observe(&Places::make(&site.fast, &site.slow).ok()?, locks).present)
+}
+
+fn lost(site: &Site, member: &Member) -> Result<Lost> {
+    let files = NodeFiles::of(&site.fast, member.place.node);
+    let listed = dirty_list::read_at(&site.slow.join(files.list()))?.unwrap_or_default();
+    Ok(Lost { dirty_bytes: listed.heading.dirty_bytes, files: listed.heading.files })
+}
+
+/// All nodes that have a place in the site's directory.
+pub fn nodes(site: &Site) -> Result<Nodes> {
+    let Some(roster) = roster(site, &cluster(site)?)? else { return Ok(Nodes::default()) };
+    let known = roster.members.iter().filter(|member| member.standing != Standing::Left);
+    let report = |member: &Member| NodeReport {
+        name: member.name.clone(),
+        number: member.place.node,
+        is: match (member.standing, present(site, member)) {
+            (Standing::Knocking, _) => "joining",
+            (_, Some(LockState::GivenUp)) => "gone",
+            (Standing::Unarmed, _) if roster.view.is_empty() => "alone",
+            _ => "member",
+        },
+        addresses: member.addresses.clone(),
+        dirty_bytes: lost(site, member).ok().map(|lost| lost.dirty_bytes),
+    };
+    Ok(Nodes { members: known.map(report).collect() })
+}
+
+/// The member of that name that may be given up.
+fn given_up(site: &Site, roster: &Roster, name: &str) -> Result<Member> {
+    let Some(member) = roster.seated().find(|member| member.name == name) else {
+        let names: Vec<&str> = roster.seated().map(|member| member.name.as_str()).collect();
+        return Err(Error::Refused(format!(
+            "no node {name} has this directory; those that have are {}",
+            names.join(", ")
+        )));
+    };
+    if roster.seated().count() == 1 {
+        let slow = site.slow.display();
+        return Err(Error::Refused(format!(
+            "{name} alone has {slow}: 'headstart disown {slow}' gives up what it kept"
+        )));
+    }
+    if present(site, member) == Some(LockState::Held) {
+        return Err(Error::Refused(format!(
+            "node {name} is there: it holds its lock. 'headstart stop' on it lets it leave in order; if it hangs, end it \
+             first"
+        )));
+    }
+    Ok(member.clone())
+}
+
+/// What is lost with the node.
+pub fn what_is_lost(site: &Site, name: &str) -> Result<Lost> {
+    match roster(site, &cluster(site)?)? {
+        Some(roster) => lost(site, &given_up(site, &roster, name)?),
+        None => Err(Error::Refused(format!("no node has {}", site.slow.display()))),
+    }
+}
+
+/// Gives the node up, with all that only its flash has.
+pub fn forget(site: &Site, name: &str) -> Result<()> {
+    let mut register = register::open(site, &cluster(site)?.membership)?;
+    let gone = std::cell::RefCell::new(None);
+    entry::change(&mut *register, |roster| {
+        let member = given_up(site, roster, name)?;
+        let after = views::left(roster, member.place)?;
+        gone.replace(Some(member));
+        Ok(Some(after))
+    })?;
+    let Some(member) = gone.into_inner() else { return Ok(()) };
+    let list = site.slow.join(NodeFiles::of(&site.fast, member.place.node).list());
+    match std::fs::remove_file(&list) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::file("remove", &list, error)),
+        _ => {}
+    }
+    if let Some(locks) = &member.locks {
+        presence::forget(&Places::make(&site.fast, &site.slow)?, locks)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! Headstart on several nodes of one directory (`lab/nodes`).
+
+#[path = "support/nodes.rs"]
+mod nodes;
+#[path = "support/site.rs"]
+mod site;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nodes::Nodes;
+use serde_json::Value;
+use site::{HEADSTART, TestSite, said, text, wait_for};
+
+/// Two nodes with a site file, in which everything is wanted on flash.
+struct Cluster {
+    nodes: Nodes,
+    slow: PathBuf,
+    /// Settings beside the site file's.
+    settings: Vec<(&'static str, String)>,
+}
+
+impl Cluster {
+    fn up(count: usize, options: &[&str]) -> Option<Cluster> {
+        let nodes = Nodes::up(count, options)?;
+        let site = TestSite::on(nodes.shared.join("slow"), nodes.shared.join("fast"), "16MiB");
+        // As a node sees the directory: a file system of the nodes' own may be mounted there.
+        let file = fs::read_to_string(&site.file).unwrap();
+        nodes.sh("1", &format!("cat >$SHARED/site.toml <<'END'\n{file}\nEND"));
+        let slow = nodes.shared.join("slow");
+        Some(Cluster { nodes, slow, settings: Vec::new() })
+    }
+
+    fn headstart(&self, node: &str, words: &[&str]) -> Command {
+        let mut command = self.nodes.on(node, &[HEADSTART]);
+        command.args(words).env("HEADSTART_SITE", self.nodes.shared.join("site.toml"));
+        command.envs(self.settings.iter().map(|(name, value)| (*name, value)));
+        for variable in ["LD_PRELOAD", "HEADSTART_RUNTIME_BASE", "HEADSTART_LIBRARY"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// `headstart WORDS` on a node, which must succeed; what it printed.
+    fn succeed(&self, node: &str, words: &[&str]) -> String {
+        let output = self.headstart(node, words).output().unwrap();
+        assert!(output.status.success(), "{node}: {words:?}: {}\n{}", output.status, said(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn json(&self, node: &str, words: &[&str]) -> Value {
+        serde_json::from_str(&self.succeed(node, words)).unwrap()
+    }
+
+    /// Names of the nodes that have a place, as a node sees them.
+    fn members(&self, node: &str) -> Vec<String> {
+        let status = self.json(node, &["cluster", "status", "--json"]);
+        let members = status["nodes"]["members"].as_array().unwrap();
+        members.iter().map(|member| member["name"].as_str().unwrap().to_string()).collect()
+    }
+
+    /// A program in Python under `headstart run --keep-dirty`, which goes on past `step(NAME)` once `go` has said so.
+    fn start(&self, node: &str, program: &str) -> Running {
+        let steps = self.nodes.shared.join(format!("steps{node}"));
+        let _ = fs::remove_dir_all(&steps);
+        fs::create_dir(&steps).unwrap();
+        let head = format!(
+            "import os, time\nslow = {:?}\ndef step(name):\n  open({steps:?} + '/' + name, 'w').close()\n  \
+             while not os.path.exists({steps:?} + '/' + name + '.go'): time.sleep(0.01)\n",
+            text(&self.slow),
+            steps = text(&steps),
+        );
+        let words = ["run", "--keep-dirty", "--", "python3", "-c", &format!("{head}{program}")];
+        let child = self.headstart(node, &words).stderr(Stdio::piped()).spawn().unwrap();
+        Running { child, steps }
+    }
+}
+
+struct Running {
+    child: Child,
+    steps: PathBuf,
+}
+
+impl Running {
+    /// It has come to the step.
+    fn awaits(&mut self, step: &str) {
+        let (path, child) = (self.steps.join(step), &mut self.child);
+        wait_for(&format!("the program comes to {step}"), || {
+            assert!(path.exists() || child.try_wait().unwrap().is_none(), "it has ended before {step}");
+            path.exists()
+        });
+    }
+
+    fn go(&self, step: &str) {
+        fs::write(self.steps.join(format!("{step}.go")), "").unwrap();
+    }
+
+    fn ends(self) {
+        let output = self.child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}\n{}", output.status, said(&output));
+    }
+}
+
+/// Writes a file of its own in pieces, and expects it.
+fn own_file(name: &str) -> String {
+    format!(
+        "fd = os.open(slow + '/{name}', os.O_RDWR | os.O_CREAT)
+for k in range(256): os.pwrite(fd, bytes([k % 251]) * 4096, k * 4096)
+step('written')
+for k in range(256): assert os.pread(fd, 4096, k * 4096) == bytes([k % 251]) * 4096, k
+os.fsync(fd)
+"
+    )
+}
+
+fn is_own_file(path: &Path) -> bool {
+    let bytes = fs::read(path).unwrap();
+    bytes.len() == 256 * 4096 && bytes.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at / 4096 % 251)
+}
+
+#[test]
+fn two_nodes_join_absorb_files_of_their_own_and_leave() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let mut one = cluster.start("1", &own_file("one"));
+    one.awaits("written");
+    assert_eq!(cluster.members("1"), ["node1"]);
+    // What must be the same on both is not.
+    let output = cluster.headstart("2", &["run", "--", "true"]).env("HEADSTART_CLUSTER_HOLD_S", "7").output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    for word in ["node1", "hold_s", "7", "30"] {
+        assert!(said(&output).contains(word), "no {word} in {}", said(&output));
+    }
+    let mut two = cluster.start("2", &own_file("two"));
+    two.awaits("written");
+    for node in ["1", "2"] {
+        assert_eq!(cluster.members(node), ["node1", "node2"]);
+        let status = cluster.json(node, &["status", "--json"]);
+        assert!(status["mapped_bytes"].as_u64().unwrap() >= 1 << 20, "node{node}: {status}");
+    }
+    wait_for("both have a deadline", || {
+        ["1", "2"].iter().all(|node| !cluster.json(node, &["status", "--json"])["cluster"]["deadline_ms"].is_null())
+    });
+    [&one, &two].iter().for_each(|program| program.go("written"));
+    one.ends();
+    two.ends();
+    for node in ["2", "1"] {
+        cluster.succeed(node, &["drain"]);
+        cluster.succeed(node, &["stop"]);
+    }
+    assert!(cluster.members("1").is_empty());
+    assert!(["one", "two"].iter().all(|name| is_own_file(&cluster.slow.join(name))));
+    for name in [".headstart-owner", "HEADSTART-DIRTY", "HEADSTART-DIRTY.001"] {
+        assert!(!cluster.slow.join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_a_second_node_opens_leaves_flash_and_both_read_what_was_written_last() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let mut one = cluster.start(
+        "1",
+        "fd = os.open(slow + '/both', os.O_RDWR | os.O_CREAT)
+for k in range(64): os.pwrite(fd, b'a' * 4096, k * 4096)
+step('written')
+assert os.pread(fd, 4096, 0) == b'a' * 4096
+assert os.pread(fd, 4096, 4096) == b'b' * 4096
+os.pwrite(fd, b'c' * 4096, 8192)
+step('answered')
+",
+    );
+    one.awaits("written");
+    assert!(cluster.json("1", &["status", "--json"])["dirty_bytes"].as_u64().unwrap() > 0);
+    let mut two = cluster.start(
+        "2",
+        "fd = os.open(slow + '/both', os.O_RDWR)
+for k in range(64): assert os.pread(fd, 4096, k * 4096) == b'a' * 4096, k
+os.pwrite(fd, b'b' * 4096, 4096)
+step('written')
+assert os.pread(fd, 4096, 8192) == b'c' * 4096
+",
+    );
+    two.awaits("written");
+    for node in ["1", "2"] {
+        assert_eq!(cluster.json(node, &["status", "--json"])["dirty_bytes"], 0, "it is on the disks");
+    }
+    one.go("written");
+    one.awaits("answered");
+    two.go("written");
+    one.go("answered");
+    one.ends();
+    two.ends();
+}
+
+#[test]
+fn an_agent_among_others_is_killed_and_followed_by_another() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let mut one =
+        cluster.start("1", &format!("{}step('again')\nos.pwrite(fd, b'x' * 4096, 0)\nstep('end')", own_file("one")));
+    one.awaits("written");
+    let mut two = cluster.start("2", &own_file("two"));
+    two.awaits("written");
+    cluster.nodes.sh("1", "pkill -KILL -f '[h]eadstart agent'");
+    one.go("written");
+    one.awaits("again");
+    one.go("again");
+    one.awaits("end");
+    let read = "assert open(slow + '/one', 'rb').read(4096) == b'x' * 4096";
+    assert!(cluster.headstart("2", &["run", "--", "true"]).status().unwrap().success());
+    let mut third = cluster.start("2", &format!("{read}\nstep('read')"));
+    third.awaits("read");
+    third.go("read");
+    third.ends();
+    two.go("written");
+    one.go("end");
+    one.ends();
+    two.ends();
+}
+
+#[test]
+fn a_node_that_lost_its_power_comes_back_or_is_forgotten() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let mut one = cluster.start("1", &own_file("one"));
+    one.awaits("written");
+    cluster.succeed("2", &["run", "--", "true"]);
+    assert_eq!(cluster.members("1"), ["node1", "node2"]);
+    let held = cluster.headstart("1", &["cluster", "forget", "node2", "--yes"]).output().unwrap();
+    assert!(!held.status.success() && said(&held).contains("holds its lock"), "{}", said(&held));
+    cluster.nodes.succeed(&["kill", "2"]);
+    cluster.nodes.succeed(&["start", "2"]);
+    cluster.succeed("2", &["run", "--", "true"]);
+    assert_eq!(cluster.members("2"), ["node1", "node2"]);
+    cluster.nodes.succeed(&["kill", "2"]);
+    let asked = cluster.headstart("1", &["cluster", "forget", "node2"]).stdin(Stdio::null()).output().unwrap();
+    assert!(!asked.status.success() && said(&asked).contains("--yes"), "{}", said(&asked));
+    cluster.succeed("1", &["cluster", "forget", "node2", "--yes"]);
+    assert_eq!(cluster.members("1"), ["node1"]);
+    one.go("written");
+    one.ends();
+    cluster.nodes.succeed(&["start", "2"]);
+    cluster.succeed("2", &["run", "--", "true"]);
+    assert_eq!(cluster.members("2"), ["node1", "node2"]);
+}
+
+#[test]
+fn nodes_whose_page_caches_differ_are_told_so_and_do_not_share_a_directory() {
+    let Some(cluster) = Cluster::up(2, &["--storage", "moosefs", "--page-cache"]) else { return };
+    cluster.succeed("1", &["run", "--", "true"]);
+    let output = cluster.headstart("2", &["run", "--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    for word in ["cannot be shared with node node1", "moosefs"] {
+        assert!(said(&output).contains(word), "no {word} in {}", said(&output));
+    }
+    assert_eq!(cluster.members("1"), ["node1"], "it took its knock back");
+    cluster.succeed("1", &["run", "--", "true"]);
+}
+
+#[test]
+fn nodes_list_themselves_in_etcd_where_the_site_file_says_so() {
+    let Some(mut cluster) = Cluster::up(2, &[]) else { return };
+    let Some(endpoints) = cluster.nodes.may(&["etcd"]) else { return };
+    let servers: Vec<String> = endpoints
+        .trim()
+        .split(',')
+        .map(|server| format!("\"http://{}\"", server.trim_start_matches("http://")))
+        .collect();
+    cluster.settings = vec![
+        ("HEADSTART_CLUSTER_MEMBERSHIP", "etcd".into()),
+        ("HEADSTART_CLUSTER_ETCD", format!("[{}]", servers.join(", "))),
+        ("HEADSTART_CLUSTER_ETCD_ACCEPT_OLD", "true".into()),
+    ];
+    let mut one = cluster.start("1", &own_file("one"));
+    one.awaits("written");
+    let mut two = cluster.start("2", &own_file("two"));
+    two.awaits("written");
+    assert_eq!(cluster.members("2"), ["node1", "node2"]);
+    assert!(!cluster.nodes.shared.join("fast/.headstart/cluster/views").exists());
+    [&one, &two].iter().for_each(|program| program.go("written"));
+    one.ends();
+    two.ends();
+    assert!(["one", "two"].iter().all(|name| cluster.slow.join(name).exists()));
+}
