@@ -2,10 +2,10 @@
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | `roster` | who is there: what the register of [`headstart_membership`] holds |
+//! | `member`, `roster` | who is there: what the register of [`headstart_membership`] holds |
 //! | `register` | where that lies, by the site file |
 //! | `terms` | what all nodes must agree to |
-//! | `views` | the protocol's view beside the roster |
+//! | `seats`, `views` | the protocol's view beside the roster |
 //! | `entry` | how an agent comes to its place when it starts, and gives it up when it ends |
 //! | `joining` | how it joins others: knock, probe, view |
 //! | `door` | what a member of several has: connections, locks, hands for probes |
@@ -20,9 +20,11 @@ pub(crate) mod entry;
 pub(crate) mod joining;
 pub mod letter;
 pub(crate) mod links;
+pub(crate) mod member;
 pub(crate) mod register;
 pub mod report;
 pub mod roster;
+pub(crate) mod seats;
 pub(crate) mod terms;
 pub(crate) mod views;
 

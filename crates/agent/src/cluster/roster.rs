@@ -5,67 +5,19 @@
 //! had that number before. Records of members that left stay, so that no place is taken twice.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::views;
+use crate::cluster::member::TEXT_BYTES_MAX;
+pub use crate::cluster::member::{Member, Place, Standing};
+use crate::cluster::seats;
 use crate::node::Node;
 use crate::node_files::NODES_MAX;
 
 /// Changes with the roster's form.
 const FORMAT: u32 = 1;
-/// Longest name, id or path; assumed: twice the longest host name, and the kernel's longest path.
-const TEXT_BYTES_MAX: usize = 4096;
-/// Addresses of one member; assumed: more than a node has networks.
-const ADDRESSES_MAX: usize = 64;
 /// Records, of members that left too. A register takes 1 MiB, a record some 300 bytes.
 const MEMBERS_MAX: usize = 2048;
-
-/// A member's place: `headstart_cluster::MemberId`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
-    /// Number among the nodes.
-    pub node: u16,
-    /// How often a node joined under that number before.
-    pub life: u16,
-}
-
-/// How a member stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// It wants to join, and may be answered; it has nothing yet.
-    Knocking,
-    /// It is there by itself, or so it was: its programs have no deadline, so that nobody may act on its absence.
-    Unarmed,
-    /// Its programs have a deadline.
-    Armed,
-    /// It left, with nothing on flash that the disks have not.
-    Left,
-}
-
-/// A member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Member {
-    /// Its place.
-    pub place: Place,
-    /// How many agents it had before.
-    pub incarnation: u32,
-    /// How it stands.
-    pub standing: Standing,
-    /// What it is called.
-    pub name: String,
-    /// The node's machine id, where it has one and no other name was given to it.
-    pub machine_id: Option<String>,
-    /// The node's boot.
-    pub boot_id: String,
-    /// Under which name it holds its locks, if it does.
-    pub locks: Option<String>,
-    /// Where its agent listens, if it does.
-    pub addresses: Vec<SocketAddr>,
-}
 
 /// What must be the same on all nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,35 +54,6 @@ struct Head {
     format: u32,
     terms: Terms,
     members: Vec<Member>,
-}
-
-impl Member {
-    /// Whether it has a seat: it is there, or may have something on flash.
-    pub fn is_seated(&self) -> bool {
-        matches!(self.standing, Standing::Unarmed | Standing::Armed)
-    }
-
-    /// Whether it is this node's.
-    pub(crate) fn is_of(&self, node: &Node) -> bool {
-        node.is(&self.name, self.machine_id.as_deref())
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let texts = [&self.name, &self.boot_id].into_iter().chain(&self.machine_id).chain(&self.locks);
-        for text in texts {
-            if text.is_empty() || text.len() > TEXT_BYTES_MAX || text.contains(['\0', '\n']) {
-                return Err(format!("a name of member {} cannot be one", self.place.node));
-            }
-        }
-        // Lock files are named by it.
-        if self.locks.as_ref().is_some_and(|name| name.contains('/') || name.starts_with('.')) {
-            return Err(format!("the locks of member {} have a name that no file has", self.place.node));
-        }
-        if self.place.node >= NODES_MAX || self.addresses.len() > ADDRESSES_MAX {
-            return Err(format!("member {} has a number or addresses that no member has", self.place.node));
-        }
-        Ok(())
-    }
 }
 
 impl Roster {
@@ -182,7 +105,7 @@ impl Roster {
         if self.view.is_empty() && self.seated().count() > 1 {
             return Err("it has several members and no view".into());
         }
-        views::of(self).map(drop)
+        seats::decoded(&self.view, self.seated()).map(drop)
     }
 
     /// Members with a seat.
@@ -246,6 +169,8 @@ impl Roster {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use headstart_cluster::View;
+
     use super::*;
 
     pub(crate) fn terms() -> Terms {
@@ -265,12 +190,18 @@ pub(crate) mod tests {
         }
     }
 
+    /// A view of those with seats.
+    fn view_of(roster: &Roster) -> View {
+        View::first(roster.seated().map(seats::seat).collect(), 10)
+    }
+
     #[test]
     fn a_roster_comes_back_with_its_view() {
         let mut roster = Roster::alone(terms(), member(0, "a", Standing::Unarmed));
         assert_eq!(Roster::parse(&roster.to_bytes()), Ok(roster.clone()));
         roster = roster.with(member(1, "b", Standing::Armed));
-        roster.view = b"\n\0view\n".to_vec();
+        headstart_cluster::wire::encode_view(&view_of(&roster), &mut roster.view);
+        assert!(roster.view.contains(&b'\n'), "a byte that ends the first line may be in it");
         assert_eq!(Roster::parse(&roster.to_bytes()), Ok(roster));
     }
 
@@ -285,8 +216,11 @@ pub(crate) mod tests {
         assert!(
             Roster::parse(text.replace("\"format\":1", "\"format\":2").as_bytes()).unwrap_err().contains("version")
         );
-        let twice =
-            |second: Member| Roster { members: vec![one.members[0].clone(), second], view: vec![1], ..one.clone() };
+        let twice = |second: Member| {
+            let mut roster = Roster { members: vec![one.members[0].clone(), second], ..one.clone() };
+            headstart_cluster::wire::encode_view(&view_of(&roster), &mut roster.view);
+            roster
+        };
         assert!(refused(&twice(member(0, "b", Standing::Armed))).contains("one place"));
         assert!(refused(&twice(member(1, "a", Standing::Armed))).contains("one name"));
         let other_life = Member { place: Place { node: 0, life: 1 }, ..member(0, "b", Standing::Armed) };

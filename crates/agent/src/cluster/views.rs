@@ -4,42 +4,19 @@
 //! log is cut before its first record, and no copy of it is under way. The same is done to a member that the user gives
 //! up.
 
-use headstart_cluster::{MemberId, Seat, View, wire};
+use headstart_cluster::{View, wire};
 
 use crate::cluster::roster::{Member, Place, Roster};
+use crate::cluster::seats::{self, seat};
+pub(crate) use crate::cluster::seats::{id, place};
 use crate::error::{Error, Result};
 
 /// Homes that the files of a site are shared out to, as the protocol has it.
 const SLOTS: usize = 4096;
 
-/// The protocol's name of a place.
-pub(crate) fn id(place: Place) -> MemberId {
-    MemberId { node: place.node, life: place.life }
-}
-
-/// The other way round.
-pub(crate) fn place(id: MemberId) -> Place {
-    Place { node: id.node, life: id.life }
-}
-
-fn seat(member: &Member) -> Seat {
-    Seat { member: id(member.place), incarnation: member.incarnation }
-}
-
 /// The roster's view, or what is wrong with it; none before a second member joined.
 pub(crate) fn of(roster: &Roster) -> std::result::Result<Option<View>, String> {
-    if roster.view.is_empty() {
-        return Ok(None);
-    }
-    let view = wire::decode_view(&roster.view).ok_or("its view cannot be understood")?;
-    let mut seats: Vec<Seat> = roster.seated().map(seat).collect();
-    let mut seen: Vec<Seat> = view.seats().to_vec();
-    seats.sort_unstable();
-    seen.sort_unstable();
-    if seats != seen {
-        return Err("its view has other members than it names".into());
-    }
-    Ok(Some(view))
+    seats::decoded(&roster.view, roster.seated())
 }
 
 fn put(roster: Roster, view: Option<View>) -> Result<Roster> {
