@@ -294,6 +294,8 @@ impl Error {
                 | Error::Claim { .. }
                 | Error::Nested { .. }
                 | Error::Owed { .. }
+                | Error::Membership(headstart_membership::Error::Unreachable { .. })
+                | Error::Membership(headstart_membership::Error::RefusedServer { .. })
                 | Error::Roster { .. }
                 | Error::Terms { .. }
                 | Error::NoMemberAnswers { .. }

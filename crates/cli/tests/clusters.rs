@@ -269,6 +269,12 @@ fn nodes_list_themselves_in_etcd_where_the_site_file_says_so() {
         ("HEADSTART_CLUSTER_ETCD", format!("[{}]", servers.join(", "))),
         ("HEADSTART_CLUSTER_ETCD_ACCEPT_OLD", "true".into()),
     ];
+    // Where nobody can say who has the directory, a program must not go on with the disks alone.
+    let ran = cluster.nodes.shared.join("ran");
+    let mut deaf = cluster.headstart("1", &["run", "--", "touch", text(&ran)]);
+    let output = deaf.env("HEADSTART_CLUSTER_ETCD", "[\"http://127.0.0.1:1\"]").output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    assert!(said(&output).contains("http://127.0.0.1:1") && !ran.exists(), "{}", said(&output));
     let mut one = cluster.start("1", &own_file("one"));
     one.awaits("written");
     let mut two = cluster.start("2", &own_file("two"));

@@ -70,7 +70,13 @@ pub enum Error {
         /// Its length.
         bytes: usize,
     },
-    /// No server answered as it should, or one must not be used.
+    /// A server must not be used: its version is refused, or it is of another cluster.
+    #[error("etcd cannot be used: {problem}")]
+    RefusedServer {
+        /// The endpoint with what is wrong.
+        problem: String,
+    },
+    /// No server answered as it should.
     #[error("etcd cannot be used: {}", problems.join("; "))]
     Unreachable {
         /// Each endpoint with what was wrong.

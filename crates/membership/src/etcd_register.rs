@@ -73,7 +73,7 @@ impl EtcdRegister {
         for server in &mut self.servers {
             let version = self.runtime.block_on(server.version(&mut self.common));
             if let Err(Failed { problem, how: How::Refused }) = version {
-                return Err(Error::Unreachable { problems: vec![problem] });
+                return Err(Error::RefusedServer { problem });
             }
             checked.push((server.name.clone(), version.map_err(|failed| failed.problem)));
         }

@@ -4,6 +4,7 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use headstart_membership::envelope::{fresh_nonce, hexadecimal};
 use headstart_membership::presence::FAST_DIRECTORY;
@@ -13,6 +14,11 @@ use headstart_protocol::FLASH_DIRECTORY;
 use crate::error::{Error, Result};
 use crate::site::{Membership, Site};
 use crate::text_file;
+
+/// How long servers of etcd may be silent when an agent starts; assumed: ten of etcd's longest elections.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two questions meanwhile.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The cluster's directory below the fast one.
 fn directory(fast: &Path) -> PathBuf {
@@ -49,8 +55,21 @@ pub(crate) fn open(site: &Site, membership: &Membership) -> Result<Box<dyn Regis
             let mut settings = settings.clone();
             settings.key = format!("/headstart/{}/view", id(&site.fast)?);
             let mut register = EtcdRegister::new(&settings)?;
-            register.check()?;
+            await_servers(&mut register)?;
             Ok(Box::new(register))
+        }
+    }
+}
+
+/// Waits until servers answer that may have been started with the job, or elect a leader at the moment.
+fn await_servers(register: &mut EtcdRegister) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        match register.check() {
+            Err(headstart_membership::Error::Unreachable { .. }) if began.elapsed() < PATIENCE => {
+                std::thread::sleep(PAUSE);
+            }
+            checked => return checked.map(drop).map_err(Error::from),
         }
     }
 }
