@@ -15,7 +15,7 @@ use nix::sys::socket::SockType;
 use crate::claim::{self, SlowClaim};
 use crate::cluster::door::Door;
 use crate::cluster::entry::{self, Taken};
-use crate::cluster::roster;
+use crate::cluster::{roster, views};
 use crate::dirty_list::{self, DirtyList, Shown};
 use crate::discarded;
 use crate::error::{Error, Result};
@@ -59,6 +59,7 @@ pub fn serve(options: Options) -> Result<()> {
     let cluster = options.site.cluster().map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
     let Taken { entered, files, flash, slow: slow_claim } = entry::take(&options.site, &cluster)?;
     let (site, place) = (options.site.clone(), entered.as_ref().map(|entered| entered.place));
+    settings.member = place.map_or(settings.member, views::id);
     let copies_max = settings.copies_max;
     // No thread was ever permitted anything by a member that is new.
     let was_among_others = entered.as_ref().is_some_and(|entered| entered.door.is_some() && entered.incarnation > 0);

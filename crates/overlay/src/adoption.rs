@@ -29,6 +29,7 @@ use std::sync::atomic::Ordering;
 
 use crate::file::File;
 use crate::file::looks::Looks;
+use crate::journal::Journal;
 use crate::overlay::Overlay;
 use crate::parts::leases::{Direct, Resizes};
 use crate::process::Process;
@@ -58,6 +59,7 @@ impl Overlay {
         let last = recovered.data_files.keys().next_back().map_or(0, |last| last + 1).max(settings.first_data_file);
         let used = shared.header.data_files_used.load(Ordering::Relaxed);
         let mut overlay = Overlay::new(settings, 0, last.max(u32::try_from(used).unwrap_or(u32::MAX)));
+        overlay.outbox.go_on_with(&Journal::behind(0, recovered.appended_ever));
         for (&data_file, &owner) in &recovered.data_files {
             let untrusted = recovered.untrusted.get(&data_file).cloned().unwrap_or_default();
             overlay.data_files.adopt(data_file, owner, untrusted);

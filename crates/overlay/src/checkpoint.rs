@@ -18,7 +18,7 @@ impl Overlay {
         let mut journal = self.begin_anew(start);
         let end = journal.end();
         journal.append(&Record::Barrier { end });
-        self.outbox.go_on_at(journal.end());
+        self.outbox.go_on_with(&journal);
         self.barrier.set_durable_end(journal.end());
         journal.take()
     }
@@ -28,7 +28,7 @@ impl Overlay {
     /// [`Overlay::hold_barriers`].
     pub fn begin_journal(&mut self, start: u64) -> Vec<u8> {
         let mut journal = self.begin_anew(start);
-        self.outbox.go_on_at(journal.end());
+        self.outbox.go_on_with(&journal);
         self.barrier.set_durable_end(start);
         self.request_barrier();
         journal.take()
@@ -36,7 +36,7 @@ impl Overlay {
 
     fn begin_anew(&mut self, start: u64) -> Journal {
         assert!(!self.barrier.is_running(), "a barrier under way names positions of the old journal");
-        let mut journal = Journal::at(start);
+        let mut journal = self.outbox.begin_journal(start);
         // Of files with one identity the one that has it comes last.
         let is_followed = |(number, file): &(&u32, &File)| !self.files.has_identity(**number, file.identity());
         let (followed, others): (Vec<_>, Vec<_>) = self.files.iter().partition(is_followed);

@@ -1,13 +1,19 @@
 //! The journal: what makes the map survive.
 //!
 //! ```text
-//! header: magic "HSJRNL04" | boot id 16 | epoch u64 | crc32c u32 over what precedes        (36 bytes)
+//! header: magic "HSJRNL05" | boot id 16 | epoch u64 | crc32c u32 over what precedes        (36 bytes)
 //! record: kind u8 | length of the payload, varint | crc32c u32 over kind, length, payload | payload
 //! ```
 //!
 //! Payloads are made of the numbers of `encoding`. Positions are byte offsets from the start of the journal.
 //! Replay ends at the first record that is cut or does not match its checksum. Appended records survive the
 //! death of the agent; power loss survives only what lies before the position a `Barrier` names.
+//!
+//! A journal is replaced by a shorter one that says the same. Other nodes are told positions that only rise: the bytes
+//! that were ever appended by the member, of which `Origin`, a journal's first record, names those of the ones before.
+//!
+//! Format 04 has none of the records that name members, epochs and copies. A journal of it is read as one of this
+//! format.
 
 pub mod earlier;
 mod encoding;
@@ -15,11 +21,15 @@ mod payload;
 
 use std::collections::BTreeMap;
 
+use headstart_cluster::{MemberId, Order, Stamp};
 use headstart_policy::client::carl::Wanted;
+use headstart_units::request::Range;
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 36;
-const MAGIC: &[u8; 8] = b"HSJRNL04";
+const MAGIC: &[u8; 8] = b"HSJRNL05";
+/// The format before, of which all is as it is in this one.
+const MAGIC_OF_04: &[u8; 8] = b"HSJRNL04";
 /// What the magic begins with in every format; two digits follow.
 const MAGIC_OF_ALL: &[u8] = b"HSJRNL";
 /// Most extents of one record: it stays below a tenth of the longest payload.
@@ -212,6 +222,43 @@ pub enum Record {
         /// Position.
         end: u64,
     },
+    /// What follows of the file was recorded while its owner had this epoch, each record in the order of its position.
+    Epoch {
+        /// The file.
+        file: u32,
+        /// The epoch.
+        epoch: Stamp,
+    },
+    /// The next record was ordered by the file's owner, with that number in the file's epoch.
+    Ordered {
+        /// The number.
+        seq: u64,
+    },
+    /// A write-back of bytes of an ordered record is about to begin.
+    Copying {
+        /// The file.
+        file: u32,
+        /// The copy's own place in the order.
+        copy: Order,
+        /// The record whose bytes are copied.
+        order: Order,
+        /// The bytes.
+        range: Range,
+    },
+    /// It has ended: nothing of it lands any more.
+    Copied {
+        /// The file.
+        file: u32,
+        /// The copy's own place in the order.
+        copy: Order,
+    },
+    /// Whose journal it is, and the bytes that this member had appended before to others.
+    Origin {
+        /// The member.
+        member: MemberId,
+        /// Bytes.
+        before: u64,
+    },
 }
 
 /// A journal that cannot be read at all.
@@ -258,14 +305,12 @@ impl Header {
 
     /// Reads a header.
     pub fn decode(bytes: &[u8]) -> Result<Header, HeaderError> {
+        let is_read = [MAGIC, MAGIC_OF_04].into_iter().any(|magic| bytes.starts_with(magic));
         let format = bytes.strip_prefix(MAGIC_OF_ALL).and_then(|rest| rest.first_chunk());
-        if let Some(&found) = format.filter(|format| format[..] != MAGIC[MAGIC_OF_ALL.len()..]) {
+        if let Some(&found) = format.filter(|_| !is_read) {
             return Err(HeaderError::OtherFormat { found: Format(found) });
         }
-        let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(HeaderError::NotAJournal)?;
-        if &bytes[..8] != MAGIC {
-            return Err(HeaderError::NotAJournal);
-        }
+        let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().filter(|_| is_read).ok_or(HeaderError::NotAJournal)?;
         Header::fields(bytes).ok_or(HeaderError::Damaged)
     }
 
@@ -303,12 +348,20 @@ pub fn records(body: &[u8]) -> impl Iterator<Item = (Record, u64)> + '_ {
 pub struct Journal {
     appended: Vec<u8>,
     end: u64,
+    /// What is added to a position for others: bytes of the journals before. Wrapping, as it may be negative by the
+    /// header.
+    before: u64,
 }
 
 impl Journal {
     /// A journal that ends at `end`.
     pub fn at(end: u64) -> Journal {
-        Journal { appended: Vec::new(), end }
+        Journal { appended: Vec::new(), end, before: 0 }
+    }
+
+    /// A journal that begins at `start`, in the place of others with so many bytes.
+    pub fn behind(start: u64, appended_ever: u64) -> Journal {
+        Journal { before: appended_ever.wrapping_sub(start), ..Journal::at(start) }
     }
 
     /// Appends a record.
@@ -321,6 +374,11 @@ impl Journal {
     /// Position after the last record.
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// The same for others: all bytes that were ever appended.
+    pub fn appended_ever(&self) -> u64 {
+        self.before.wrapping_add(self.end)
     }
 
     /// Whether there are none.

@@ -79,6 +79,7 @@ impl Overlay {
     /// An empty overlay whose journal so far ends at `journal_end`; data files get numbers from `next_data_file` on.
     pub fn new(mut settings: Settings, journal_end: u64, next_data_file: u32) -> Overlay {
         settings.copies_max = settings.copies_max.min(COPIES_MAX);
+        let outbox = Outbox::new(journal_end, settings.member);
         let files = Files::new(settings.files_max, settings.capacity);
         Overlay {
             data_files: DataFiles::new(next_data_file),
@@ -98,7 +99,7 @@ impl Overlay {
             placing: Placing::default(),
             pacing: Pacing::new(settings),
             barrier: Barrier::default(),
-            outbox: Outbox::new(journal_end),
+            outbox,
             measured_ns: 0,
         }
     }

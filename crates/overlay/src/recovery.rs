@@ -22,6 +22,9 @@ use crate::recency::Stamp;
 use headstart_policy::client::carl::Regions;
 use headstart_units::request::Range;
 
+/// More than any member appends.
+const APPENDED_EVER_MAX: u64 = 1 << 62;
+
 /// What was found at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
@@ -96,6 +99,8 @@ pub struct Recovered {
     pub(crate) uncovered: PageSet,
     /// Records that counted.
     pub records: usize,
+    /// Bytes that the member had ever appended by the end of the journal.
+    pub(crate) appended_ever: u64,
     /// The file that came last with each identity.
     latest: BTreeMap<Identity, u32>,
 }
@@ -125,6 +130,12 @@ impl Recovered {
             recovered.apply(record);
             recovered.records += 1;
         }
+        // What does not count was appended all the same.
+        let before = match records(body).next() {
+            Some((Record::Origin { before, .. }, _)) => before,
+            _ => 0,
+        };
+        recovered.appended_ever = before.saturating_add(body.len() as u64);
         recovered.distrust_clean_bytes();
         if replay == Replay::ToLastBarrier {
             // No writer lives, and the slow files are synced before the next checkpoint counts.
@@ -137,8 +148,8 @@ impl Recovered {
     /// lies in a data file that has the bytes; `data_bytes` tells a data file's size. A journal that says
     /// something else, though its checksums are right, must not be adopted.
     pub fn is_plausible(&self, files_max: usize, data_bytes: impl Fn(u32) -> u64) -> bool {
-        if self.data_files.contains_key(&u32::MAX) {
-            return false; // the next one would have no number
+        if self.data_files.contains_key(&u32::MAX) || self.appended_ever > APPENDED_EVER_MAX {
+            return false; // the next one would have no number, or no position
         }
         let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
         self.files.iter().all(|(&number, file)| {
@@ -219,7 +230,13 @@ impl Recovered {
                     known.regions.remove(Range::new(offset, length));
                 }
             }
-            Record::Barrier { .. } => {}
+            // What is one member's own says all that its own start needs.
+            Record::Barrier { .. }
+            | Record::Epoch { .. }
+            | Record::Ordered { .. }
+            | Record::Copying { .. }
+            | Record::Copied { .. }
+            | Record::Origin { .. } => {}
         }
     }
 
@@ -323,8 +340,9 @@ mod tests {
     use crate::overlay::Overlay;
     use std::collections::BTreeSet;
 
-    use crate::journal::Journal;
+    use crate::journal::{HEADER_BYTES, Journal};
     use crate::settings::Settings;
+    use headstart_cluster::MemberId;
     use headstart_protocol::memory::Memory;
 
     fn body(records: &[Record]) -> Vec<u8> {
@@ -367,6 +385,38 @@ mod tests {
         let kept: Vec<u64> = killed.files[&1].map.iter().map(|m| m.range.offset).collect();
         assert_eq!(kept, vec![0, 200], "a direct write may have gone on behind the clean bytes");
         assert_eq!(killed.last_commits[&3], 8192 + 200);
+    }
+
+    #[test]
+    fn positions_told_to_others_rise_over_journals_and_starts_whatever_counts_of_them() {
+        let member = MemberId { node: 3, life: 1 };
+        let mut journal = body(&[file(), map(0, 4096), map(20, 8192 + 20)]);
+        let mut before = 0;
+        for replay in [Replay::Everything, Replay::ToLastBarrier, Replay::Everything] {
+            let memory = Memory::new(8, 1, 4);
+            let recovered = Recovered::replay(&journal, replay);
+            let appended = before + journal.len() as u64;
+            assert_eq!(recovered.appended_ever, appended);
+            let settings = Settings { member, ..Settings::default() };
+            let mut overlay =
+                Overlay::adopt(settings, recovered, memory.view(), &BTreeMap::from([(1, 0)]), &BTreeSet::new());
+            journal = overlay.checkpoint(HEADER_BYTES as u64);
+            assert_eq!(
+                records(&journal).next().map(|(record, _)| record),
+                Some(Record::Origin { member, before: appended })
+            );
+            let rotated = overlay.begin_journal(HEADER_BYTES as u64);
+            before = appended + journal.len() as u64;
+            assert_eq!(records(&rotated).next().map(|(record, _)| record), Some(Record::Origin { member, before }));
+            journal = rotated;
+        }
+    }
+
+    #[test]
+    fn a_position_that_no_member_reaches_is_not_plausible() {
+        let origin = |before| body(&[Record::Origin { member: MemberId { node: 0, life: 0 }, before }]);
+        let is_plausible = |before| Recovered::replay(&origin(before), Replay::Everything).is_plausible(8, |_| 0);
+        assert!(is_plausible(1 << 50) && !is_plausible(u64::MAX));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What an agent is told once, and how much flash it may use.
 
+use headstart_cluster::MemberId;
 use headstart_protocol::shared::FILES_MAX;
 use headstart_units::Capacity;
 use headstart_units::request::Range;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub critical_max: usize,
     /// Largest slab, bytes.
     pub slab_bytes_max: u64,
+    /// Whose journal it is.
+    pub member: MemberId,
     /// Number of the first data file of this node's.
     pub first_data_file: u32,
     /// Files known at once, if the shared table has as many: each takes descriptors of the runtime.
@@ -47,6 +50,7 @@ impl Default for Settings {
             write_back_leap_bytes: 0,
             critical_max: 65536,
             slab_bytes_max: 256 << 10,
+            member: MemberId { node: 0, life: 0 },
             first_data_file: 1,
             files_max: FILES_MAX,
         }

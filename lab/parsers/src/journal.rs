@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use headstart_cluster::{MemberId, Order, Stamp};
 use headstart_overlay::journal::{HEADER_BYTES, Header, Identity, Record, records as records_of};
 use headstart_overlay::recovery::{Recovered, Replay};
 use headstart_overlay::{Overlay, Settings};
 use headstart_units::Capacity;
+use headstart_units::request::Range;
 
 use super::hostile;
 use super::source::Source;
@@ -70,9 +72,32 @@ fn record(source: &mut Source<'_>, end: u64) -> Record {
                 Record::Remove { file }
             }
         }
+        14 if source.flag() => shared(source, file, offset),
         14 => Record::Fingerprint { file, size: offset, modified_ns: length },
         _ if source.flag() => Record::LastCommit { slot: source.number() as u32, seq: offset },
         _ => Record::Barrier { end: if source.flag() { end } else { offset } },
+    }
+}
+
+/// A record that other members have a part in.
+fn shared(source: &mut Source<'_>, file: u32, number: u64) -> Record {
+    let mut order =
+        || Order { epoch: Stamp { view: source.byte().into(), count: source.byte().into() }, seq: source.number() };
+    let (copy, order) = (order(), order());
+    match source.below(5) {
+        0 => Record::Epoch { file, epoch: copy.epoch },
+        1 => Record::Ordered { seq: number },
+        2 => Record::Copying {
+            file,
+            copy,
+            order,
+            range: Range::new(number % (1 << 62), 1 + source.number() % (1 << 62)),
+        },
+        3 => Record::Copied { file, copy },
+        _ => {
+            let member = MemberId { node: source.byte().into(), life: source.byte().into() };
+            Record::Origin { member, before: number }
+        }
     }
 }
 

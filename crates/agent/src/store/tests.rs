@@ -85,7 +85,7 @@ fn a_journal_cut_anywhere_behind_its_header_is_read_up_to_there() {
 fn a_journal_that_cannot_be_read_is_named() {
     let (fast, runtime) = (fast(1), tempfile::tempdir().unwrap());
     let path = fast.path().join(FLASH_DIRECTORY).join("journal");
-    for bytes in [&b""[..], b"HSJRNL04", b"HSJRNL03", b"HSJRNL01 and more", &[0; 100]] {
+    for bytes in [&b""[..], b"HSJRNL05", b"HSJRNL04", b"HSJRNL03", b"HSJRNL01 and more", &[0; 100]] {
         std::fs::write(&path, bytes).unwrap();
         let error = recover(fast.path(), runtime.path(), BOOT).err().unwrap().to_string();
         assert!(error.contains(path.to_str().unwrap()) && error.contains("move it away"), "{error}");
@@ -121,7 +121,7 @@ fn a_journal_of_the_format_before_is_read_and_the_next_one_has_this_format() {
     let shared = crate::shared_file::SharedFile::create(runtime.path(), BOOT, 13).unwrap();
     begin(fast.path(), runtime.path(), 13, found.recovered, shared.view());
     let after = std::fs::read(&path).unwrap();
-    assert_eq!((&before[..8], &after[..8]), (&b"HSJRNL03"[..], &b"HSJRNL04"[..]));
+    assert_eq!((&before[..8], &after[..8]), (&b"HSJRNL03"[..], &b"HSJRNL05"[..]));
     assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 8192);
 }
 

@@ -3,6 +3,7 @@
 use super::encoding::{Reader, Writer};
 use super::{Extent, Identity, Record};
 use crate::flash_space::PAGES_MAX;
+use headstart_cluster::{MemberId, Order, Stamp};
 use headstart_policy::client::carl::Wanted;
 use headstart_units::PAGE_BYTES;
 use headstart_units::request::Range;
@@ -32,6 +33,11 @@ impl Record {
             Record::Untrusted { .. } => 16,
             Record::Wanted { .. } => 17,
             Record::Unwanted { .. } => 18,
+            Record::Epoch { .. } => 19,
+            Record::Ordered { .. } => 20,
+            Record::Copying { .. } => 21,
+            Record::Copied { .. } => 22,
+            Record::Origin { .. } => 23,
         }
     }
 
@@ -95,6 +101,39 @@ impl Record {
                 out.number(*data_file);
                 write_extents(out, extents);
             }
+            Record::Epoch { .. }
+            | Record::Ordered { .. }
+            | Record::Copying { .. }
+            | Record::Copied { .. }
+            | Record::Origin { .. } => self.write_shared(out),
+        }
+    }
+
+    /// What other members have a part in.
+    fn write_shared(&self, out: &mut Writer<'_>) {
+        match self {
+            Record::Epoch { file, epoch } => {
+                out.number(*file);
+                write_stamp(out, *epoch);
+            }
+            Record::Ordered { seq } => out.number(*seq),
+            Record::Copying { file, copy, order, range } => {
+                out.number(*file);
+                write_order(out, *copy);
+                write_order(out, *order);
+                out.position(range.offset);
+                out.position(range.length);
+            }
+            Record::Copied { file, copy } => {
+                out.number(*file);
+                write_order(out, *copy);
+            }
+            Record::Origin { member, before } => {
+                out.number(member.node);
+                out.number(member.life);
+                out.number(*before);
+            }
+            _ => unreachable!("all others are this member's alone"),
         }
     }
 
@@ -155,6 +194,19 @@ impl Record {
                 Record::Wanted { file, region: Wanted { range: Range::new(offset, length), benefit_ns, gain_ns } }
             }
             18 => Record::Unwanted { file: from.word()?, offset: from.position()?, length: from.position()? },
+            19 => Record::Epoch { file: from.word()?, epoch: read_stamp(&mut from)? },
+            20 => Record::Ordered { seq: from.number()? },
+            21 => {
+                let (file, copy, order) = (from.word()?, read_order(&mut from)?, read_order(&mut from)?);
+                let (offset, length) = (from.position()?, from.position()?);
+                offset.checked_add(length).filter(|_| length > 0)?;
+                Record::Copying { file, copy, order, range: Range::new(offset, length) }
+            }
+            22 => Record::Copied { file: from.word()?, copy: read_order(&mut from)? },
+            23 => {
+                let (node, life) = (u16::try_from(from.word()?).ok()?, u16::try_from(from.word()?).ok()?);
+                Record::Origin { member: MemberId { node, life }, before: from.number()? }
+            }
             _ => return None,
         };
         from.rest().is_empty().then_some(record)
@@ -204,6 +256,24 @@ fn write_placed(out: &mut Writer<'_>, file: u32, data_file: u32, offset: u64, le
 fn read_placed(from: &mut Reader<'_>) -> Option<(u32, u32, Extent)> {
     let (file, data_file) = (from.word()?, from.word()?);
     Some((file, data_file, extent(from.position()?, from.position()?, from.number()?, false)?))
+}
+
+fn write_stamp(out: &mut Writer<'_>, Stamp { view, count }: Stamp) {
+    out.number(view);
+    out.number(count);
+}
+
+fn read_stamp(from: &mut Reader<'_>) -> Option<Stamp> {
+    Some(Stamp { view: from.number()?, count: from.number()? })
+}
+
+fn write_order(out: &mut Writer<'_>, Order { epoch, seq }: Order) {
+    write_stamp(out, epoch);
+    out.number(seq);
+}
+
+fn read_order(from: &mut Reader<'_>) -> Option<Order> {
+    Some(Order { epoch: read_stamp(from)?, seq: from.number()? })
 }
 
 fn write_extents(out: &mut Writer<'_>, extents: &[Extent]) {

@@ -3,6 +3,10 @@ use super::*;
 use headstart_units::request::Range;
 use proptest::prelude::*;
 
+fn stamp(view: u64, count: u64) -> Stamp {
+    Stamp { view, count }
+}
+
 fn samples() -> Vec<Record> {
     let identity = Identity { inode: u64::MAX, birth_ns: 3 };
     let (file, data_file) = (300, 9);
@@ -30,6 +34,16 @@ fn samples() -> Vec<Record> {
         Record::Untrusted { data_file, page: 300, pages: 2 },
         Record::Wanted { file, region: Wanted { range: Range::new(8192, 65536), benefit_ns: 5, gain_ns: 700 } },
         Record::Unwanted { file, offset: 8192, length: 4097 },
+        Record::Epoch { file, epoch: stamp(3, 200) },
+        Record::Ordered { seq: 5 },
+        Record::Copying {
+            file,
+            copy: Order { epoch: stamp(3, 4), seq: 9 },
+            order: Order { epoch: stamp(0, 1), seq: 300 },
+            range: Range::new(8192, 4096),
+        },
+        Record::Copied { file, copy: Order { epoch: stamp(3, 4), seq: 9 } },
+        Record::Origin { member: MemberId { node: 1023, life: 2 }, before: 1 << 40 },
     ]
 }
 
@@ -67,6 +81,28 @@ fn placed() -> impl Strategy<Value = (u64, u64, u64)> {
     let lengths = prop_oneof![Just(4096), 1u64..100_000, number().prop_map(|length| length % (1 << 40) + 1)];
     let offsets = prop_oneof![0..1u64 << 63, (0..1u64 << 40).prop_map(|page| page * 4096), 0u64..1 << 20];
     (offsets, lengths, 0u64..1 << 31).prop_map(|(offset, length, page)| (offset, length, page * 4096 + offset % 4096))
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    (number(), number(), number()).prop_map(|(view, count, seq)| Order { epoch: stamp(view, count), seq })
+}
+
+/// Records that other members have a part in.
+fn shared() -> impl Strategy<Value = Record> {
+    let word = || number().prop_map(|number| number as u32);
+    prop_oneof![
+        (word(), order()).prop_map(|(file, Order { epoch, .. })| Record::Epoch { file, epoch }),
+        number().prop_map(|seq| Record::Ordered { seq }),
+        (word(), order(), order(), placed()).prop_map(|(file, copy, order, (offset, length, _))| Record::Copying {
+            file,
+            copy,
+            order,
+            range: Range::new(offset, length)
+        }),
+        (word(), order()).prop_map(|(file, copy)| Record::Copied { file, copy }),
+        (any::<u16>(), any::<u16>(), number())
+            .prop_map(|(node, life, before)| Record::Origin { member: MemberId { node, life }, before }),
+    ]
 }
 
 fn extents() -> impl Strategy<Value = Vec<Extent>> {
@@ -123,6 +159,7 @@ fn record() -> impl Strategy<Value = Record> {
         }),
         (word(), number(), number()).prop_map(|(file, offset, length)| Record::Unwanted { file, offset, length }),
         (word(), word(), extents()).prop_map(|(file, data_file, extents)| Record::Extents { file, data_file, extents }),
+        shared(),
     ]
 }
 
@@ -149,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn payloads_of_any_bytes_are_refused_or_read_back_as_they_are(kind in 0u8..20, payload in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn payloads_of_any_bytes_are_refused_or_read_back_as_they_are(kind in 0u8..26, payload in prop::collection::vec(any::<u8>(), 0..60)) {
         if let Some(record) = Record::parse(kind, &payload) {
             let mut again = Vec::new();
             record.write(&mut Writer(&mut again));
@@ -198,7 +235,20 @@ fn a_journal_of_another_format_is_told_from_a_damaged_one() {
     let error = Header::decode(&bytes).unwrap_err();
     assert_eq!(error, HeaderError::OtherFormat { found: Format(*b"01") });
     let text = error.to_string();
-    assert!(text.contains("format 01") && text.contains("reads 04") && text.contains("headstart drain"), "{text}");
+    assert!(text.contains("format 01") && text.contains("reads 05") && text.contains("headstart drain"), "{text}");
+}
+
+#[test]
+fn a_journal_of_format_04_is_read_as_it_is() {
+    let header = Header { boot_id: [7; 16], epoch: 3 };
+    let mut bytes = header.encode();
+    assert_eq!(&bytes[..8], b"HSJRNL05");
+    bytes[..8].copy_from_slice(b"HSJRNL04");
+    assert_eq!(Header::decode(&bytes), Err(HeaderError::Damaged), "the checksum covers the format");
+    let crc = crc32c::crc32c(&bytes[..32]);
+    bytes[32..].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Header::decode(&bytes), Ok(header));
+    assert_eq!(Header::decode(&bytes[..30]), Err(HeaderError::NotAJournal));
 }
 
 /// The examples of docs/reference/format.md are the bytes that the code writes.

@@ -3,6 +3,8 @@
 use headstart_protocol::counters::Counters;
 use headstart_protocol::message::Envelope;
 
+use headstart_cluster::MemberId;
+
 use crate::journal::{Journal, Record};
 use crate::output::{Answer, Output};
 
@@ -10,6 +12,8 @@ use crate::output::{Answer, Output};
 #[derive(Debug)]
 pub(crate) struct Outbox {
     journal: Journal,
+    /// Whose it is.
+    member: MemberId,
     outputs: Vec<Output>,
     /// What happened so far.
     pub(crate) counters: Counters,
@@ -17,8 +21,8 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     /// Nothing to do; the journal ends at `journal_end`.
-    pub(crate) fn new(journal_end: u64) -> Outbox {
-        Outbox { journal: Journal::at(journal_end), outputs: Vec::new(), counters: Counters::default() }
+    pub(crate) fn new(journal_end: u64, member: MemberId) -> Outbox {
+        Outbox { journal: Journal::at(journal_end), member, outputs: Vec::new(), counters: Counters::default() }
     }
 
     /// A record to append before any output is carried out.
@@ -51,9 +55,17 @@ impl Outbox {
         self.journal.end()
     }
 
-    /// Another journal takes this one's place; it ends at `end`.
-    pub(crate) fn go_on_at(&mut self, end: u64) {
-        self.journal = Journal::at(end);
+    /// A journal at `start` that is to take this one's place, and first says whose it is and what was before.
+    pub(crate) fn begin_journal(&self, start: u64) -> Journal {
+        let before = self.journal.appended_ever();
+        let mut journal = Journal::behind(start, before);
+        journal.append(&Record::Origin { member: self.member, before });
+        journal
+    }
+
+    /// Another journal takes this one's place, whose bytes are on their way.
+    pub(crate) fn go_on_with(&mut self, journal: &Journal) {
+        self.journal = Journal::behind(journal.end(), journal.appended_ever());
     }
 
     /// Whether everything was handed over.
@@ -68,7 +80,7 @@ mod tests {
 
     #[test]
     fn work_is_handed_over_once_and_in_order_and_the_journal_goes_on_where_it_ended() {
-        let mut outbox = Outbox::new(100);
+        let mut outbox = Outbox::new(100, MemberId { node: 2, life: 1 });
         assert!(outbox.is_empty());
         outbox.append(&Record::Intent { file: 1 });
         outbox.push(Output::SyncJournal);
@@ -76,6 +88,11 @@ mod tests {
         assert!(!outbox.is_empty());
         let bytes = outbox.take_journal();
         assert_eq!(outbox.journal_end(), 100 + bytes.len() as u64);
+        let mut next = outbox.begin_journal(36);
+        let behind = next.appended_ever();
+        assert_eq!(behind, outbox.journal.appended_ever() + next.take().len() as u64, "for others positions rise");
+        outbox.go_on_with(&next);
+        assert_eq!((outbox.journal_end(), outbox.journal.appended_ever()), (next.end(), behind));
         let reply = Output::Reply(Envelope { slot: 2, seq: 3 }, Answer::Done);
         assert_eq!(outbox.take(), [Output::SyncJournal, reply]);
         assert!(outbox.is_empty() && outbox.take().is_empty());
