@@ -81,6 +81,7 @@ impl Overlay {
             overlay.adopt_size(shared, number, sizes.get(&number).copied());
             // An end of its last writer may have been seen, but not recorded.
             overlay.close_intent(number);
+            overlay.show_left_alone(shared, number);
             if overlay.files[&number].names.is_unlinked() {
                 overlay.forget_if_done(shared, number);
             }

@@ -221,6 +221,11 @@ fn run_cluster(seed: u64, kills: bool) -> (Vec<String>, [u64; 3]) {
     world.cluster(losses);
     let steps = 300 + world.random.below(2000);
     for _ in 0..steps {
+        if world.random.chance(10) {
+            // Threads that looked before files were left alone.
+            let at = world.at;
+            world.agents[at].memory.files.iter().for_each(|entry| entry.leave_alone(false));
+        }
         world.step(true);
         if kills && !world.agents[world.at].is_dead && world.random.below(100) == 0 {
             let at = world.at;

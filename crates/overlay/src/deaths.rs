@@ -103,6 +103,7 @@ impl Overlay {
                 self.files.iter().filter(|(_, file)| file.users.include(process)).map(|(&number, _)| number).collect();
             for number in left {
                 self.file(number).users.end_bypass(process);
+                self.show_left_alone(shared, number);
                 self.leave(shared, process, number);
             }
             self.barrier.want_if(self.leases.quarantines_process(process));

@@ -45,6 +45,7 @@ impl Overlay {
         entry.size_bit.store(0, Ordering::Relaxed);
         entry.inherited.store(0, Ordering::Relaxed);
         entry.refused_end.store(0, Ordering::Relaxed);
+        entry.leave_alone(false);
         entry.used.store(1, Ordering::Release);
         self.files.insert(number, File::new(identity, path.to_vec(), 0));
         self.set_size(number, size);

@@ -113,6 +113,7 @@ impl Overlay {
         let begins_writing = writable && file.looks.begin_writing();
         let size = file.length.size();
         shared.files[number as usize].size.store(size, Ordering::Release);
+        self.show_left_alone(shared, number);
         if begins_writing {
             self.append(&Record::Intent { file: number });
             if shared.files[number as usize].set_bits.load(Ordering::SeqCst) != 0 {
@@ -370,12 +371,14 @@ impl Overlay {
     }
 
     /// A file has got another name, or is about to lose one of several. The file, if no other name of it is known then.
-    pub(crate) fn name_changed(&mut self, inode: u64, stays: bool, path: &[u8]) -> Option<u32> {
+    pub(crate) fn name_changed(&mut self, shared: Shared<'_>, inode: u64, stays: bool, path: &[u8]) -> Option<u32> {
         if stays && path.len() > PATH_BYTES_MAX {
             return None;
         }
         let number = self.numbers_of(inode).rfind(|number| !self.files[number].names.is_unlinked())?;
-        match self.file(number).names.change(path, stays) {
+        let change = self.file(number).names.change(path, stays);
+        self.show_left_alone(shared, number);
+        match change {
             NameChange::None => None,
             NameChange::At(path) => {
                 self.is_now_at(number, path);

@@ -64,6 +64,7 @@ mod files;
 mod fingerprint;
 mod flash_space;
 pub mod journal;
+mod left_alone;
 mod limits;
 mod listings;
 mod mapping;

@@ -60,6 +60,7 @@ impl Overlay {
         if let Some(cluster) = self.sharing.get_mut() {
             cluster.member.on_view(started, now, view);
             self.progress(shared);
+            self.show_all_left_alone(shared);
         }
     }
 
@@ -197,6 +198,7 @@ impl Overlay {
                 if matches!(standing, Standing::Alone | Standing::Absent) {
                     self.granules.admit(shared, number);
                 }
+                self.show_left_alone(shared, number);
                 if standing == Standing::Alone && before != Standing::Alone && self.files.contains_key(&number) {
                     // Others may have cut it.
                     self.settle_size(shared, number, 0);
@@ -233,6 +235,7 @@ impl Overlay {
                 cluster.stand(number, Standing::Leaving);
             }
             self.granules.deny(shared, number);
+            self.show_left_alone(shared, number);
             self.close_granules(shared, number, ALL);
             self.cancel_fetches(number, ALL);
             if let Some(known) = self.files.get_mut(&number) {

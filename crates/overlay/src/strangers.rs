@@ -39,9 +39,4 @@ impl Overlay {
         self.pending.push(envelope, Operation::Bypass { file, writes: true });
         self.poll(shared);
     }
-
-    /// Whether what is written of the file goes to the slow file alone.
-    pub(crate) fn is_left_alone(&self, file: u32) -> bool {
-        self.is_kept_off() || !self.sharing.is_alone(file) || self.files[&file].is_left_alone()
-    }
 }

@@ -161,9 +161,12 @@ pub struct FileEntry {
     /// Where the furthest write ended that found no space and was not asked for, in [`REFUSED_UNIT_BYTES`],
     /// rounded down.
     pub refused_end: AtomicU32,
+    /// One while nothing that is written of the file may come to flash: beside the size, which is looked at too.
+    left_alone: AtomicU32,
+    unused: AtomicU32,
     /// What reads of it took.
     pub read_times: ReadTimes,
-    reserved: [AtomicU64; 3],
+    reserved: [AtomicU64; 2],
 }
 
 /// What [`FileEntry::refused_end`] counts in.
@@ -181,6 +184,18 @@ impl FileEntry {
     /// How long the file is at least by writes that found no space.
     pub fn refused_end_bytes(&self) -> u64 {
         u64::from(self.refused_end.load(Ordering::Relaxed)) * REFUSED_UNIT_BYTES
+    }
+
+    /// Whether nothing that is written of the file may come to flash, so that nobody need ask. A hint: who sees what
+    /// held before writes to the disk, as it may at any time, or is told by the agent, which goes by what it knows.
+    #[inline]
+    pub fn is_left_alone(&self) -> bool {
+        self.left_alone.load(Ordering::Relaxed) != 0
+    }
+
+    /// The agent's side: whether it is so now.
+    pub fn leave_alone(&self, is_left_alone: bool) {
+        self.left_alone.store(is_left_alone.into(), Ordering::Relaxed);
     }
 
     /// Bytes were absorbed at that time, in nanoseconds since 1970.
@@ -350,6 +365,7 @@ pub struct Region {
 const _: () = {
     assert!(size_of::<Header>() == 256 && offset_of!(Header, deadline) == 128);
     assert!(size_of::<FileEntry>() == 128 && size_of::<Slot>() == 2176);
+    assert!(offset_of!(FileEntry, size) / 64 == offset_of!(FileEntry, left_alone) / 64, "one line has both");
     assert!(size_of::<CopyRecord>() == 40 && size_of::<OpenFiles>() == 6144);
     let records = COPIES_MAX * 40 + SLOTS_MAX * 6144;
     assert!(size_of::<Granule>() == 16 && size_of::<Marks>() == 640 && size_of::<Ring>() == 8320);

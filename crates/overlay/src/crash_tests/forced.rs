@@ -10,6 +10,7 @@ mod frozen;
 mod held_up;
 mod in_place;
 mod leaps;
+mod left_alone;
 mod lengthening;
 mod listings;
 mod online;

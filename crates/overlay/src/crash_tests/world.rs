@@ -512,6 +512,7 @@ impl World {
         }
         self.check_sizes();
         self.check_listings();
+        self.check_left_alone();
         self.check_one_has_it();
     }
 

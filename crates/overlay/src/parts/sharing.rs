@@ -203,6 +203,17 @@ impl Sharing {
         self.get().is_none_or(|cluster| cluster.standing(number) == Standing::Alone)
     }
 
+    /// Whether it belongs to others, or to all: it cannot be had alone, as far as is known.
+    pub(crate) fn is_elsewhere(&self, number: u32) -> bool {
+        let Some(cluster) = self.get() else { return false };
+        let has_owner = |file| cluster.member.owner_of(file).is_some() && !cluster.member.may_be_alone(file);
+        match cluster.standing(number) {
+            Standing::Alone => false,
+            Standing::Leaving => true,
+            Standing::Asking(_) | Standing::Absent => cluster.file(number).is_some_and(has_owner),
+        }
+    }
+
     /// Whether its threads have to wait.
     pub(crate) fn holds_back(&self, number: u32) -> bool {
         let waits = |cluster: &Cluster| matches!(cluster.standing(number), Standing::Asking(_) | Standing::Leaving);

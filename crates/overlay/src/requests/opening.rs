@@ -61,6 +61,7 @@ impl Overlay {
 
     pub(super) fn begin_sealed(&mut self, shared: Shared<'_>, file: u32) -> Begun {
         self.file(file).users.seal();
+        self.show_left_alone(shared, file);
         self.close_granules(shared, file, Range::new(0, u64::MAX));
         Begun::Answered(Answer::Done)
     }
@@ -75,7 +76,7 @@ impl Overlay {
 
     /// A file that is left without a name that is known is written back.
     pub(super) fn begin_name(&mut self, shared: Shared<'_>, inode: u64, stays: bool, path: &[u8]) -> Begun {
-        match self.name_changed(inode, stays, path) {
+        match self.name_changed(shared, inode, stays, path) {
             Some(file) => {
                 self.close_granules(shared, file, Range::new(0, u64::MAX));
                 self.begin_write_back(file, Range::new(0, u64::MAX))

@@ -27,6 +27,7 @@ impl Overlay {
         known.write_back_error = None;
         known.users.bypass(process);
         shared.open_files[slot as usize].bypassed.insert(file);
+        self.show_left_alone(shared, file);
         self.close_granules(shared, file, Range::new(0, u64::MAX));
         self.cancel_fetches(file, Range::new(0, u64::MAX));
         Begun::Waits(Operation::Bypass { file, writes })

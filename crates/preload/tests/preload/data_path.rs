@@ -56,6 +56,22 @@ fn random_calls_see_what_they_wrote_when_small_requests_are_absorbed_and_large_o
 }
 
 #[test]
+fn small_writes_of_a_file_that_others_use_go_to_the_disk_and_ask_nobody_for_flash() {
+    let agent = Agent::start();
+    let writes = "import os
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+for block in range(50): assert os.pwrite(fd, bytes([block]) * 512, block * 512) == 512
+for block in range(50): assert os.pread(fd, 512, block * 512) == bytes([block]) * 512";
+    for (is_left_alone, absorbed) in [(true, 0), (false, 50)] {
+        agent.leave_alone(is_left_alone);
+        python(&agent, writes);
+        assert_eq!(agent.counter(Counter::AbsorbedRequests), absorbed);
+        assert_eq!(agent.counter(Counter::DiskWriteBypassedRequests), 50);
+        assert_eq!(agent.asks_for_space() > 0, absorbed > 0);
+    }
+}
+
+#[test]
 fn random_calls_see_what_they_wrote_when_flash_runs_out_of_space() {
     let agent = Agent::start();
     agent.set_free_bytes(20 << 20);

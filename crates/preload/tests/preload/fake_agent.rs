@@ -114,6 +114,16 @@ impl Agent {
         self.inner.lock().unwrap().held_asks
     }
 
+    /// How often somebody asked for flash.
+    pub fn asks_for_space(&self) -> u64 {
+        self.inner.lock().unwrap().asks_for_space
+    }
+
+    /// From now on nothing that is written of any file may come to flash, or again it may.
+    pub fn leave_alone(&self, is_left_alone: bool) {
+        self.shared.files.iter().for_each(|entry| entry.leave_alone(is_left_alone));
+    }
+
     /// From now on every `Open` fails with EBUSY.
     pub fn refuse_opens(&self) {
         self.inner.lock().unwrap().refuse_opens = true;

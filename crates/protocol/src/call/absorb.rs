@@ -2,6 +2,8 @@
 //!
 //! A commit within the file's known size and within one granule whose word is open is pushed to the thread's ring
 //! ([`crate::ring`]), and needs no answer unless the word has changed by then. All others are asked for.
+//!
+//! Of a file that is left alone ([`crate::shared::FileEntry::is_left_alone`]) nothing is absorbed, and nothing asked.
 
 use headstart_units::request::Range;
 
@@ -70,6 +72,11 @@ impl Absorb {
     pub(super) fn begin(thread: &impl Thread, file: u32, part: Range) -> (Absorb, Step) {
         let (slot, shared) = (thread.slot(), thread.shared());
         let mut absorb = Absorb { file, part, done: 0, file_bytes_max: 0, stage: Stage::Over, end: End::Absorbed };
+        let entry = &shared.files[file as usize];
+        if entry.is_left_alone() {
+            absorb.end = End::Refused(Served::WriteBypassed);
+            return (absorb, Step::Done);
+        }
         if shared.header.free_bytes.load(Ordering::Relaxed) == 0 && slot.whole_slab(file, part).is_none() {
             shared.refuse_write(file, part);
             thread.mark_left();
@@ -77,7 +84,7 @@ impl Absorb {
             return (absorb, Step::Done);
         }
         absorb.file_bytes_max = thread.file_bytes_max();
-        let size = shared.files[file as usize].size.load(Ordering::Relaxed);
+        let size = entry.size.load(Ordering::Relaxed);
         if part.end() > absorb.file_bytes_max.min(size.saturating_add(EXTENSION_BYTES_MAX)) {
             absorb.end = End::Refused(Served::WriteTooFar);
             return (absorb, Step::Done);

@@ -463,3 +463,27 @@ fn a_request_at_once_takes_the_steps_of_one_after_the_other() {
     }
     assert!(asked > 20 && alone > 20, "{asked} asked, {alone} did not");
 }
+
+#[test]
+fn a_write_of_a_file_that_is_left_alone_goes_to_the_disk_without_a_question_whatever_room_there_is() {
+    for (free_bytes, at_hand) in [(1 << 40, true), (1 << 40, false), (0, false)] {
+        let memory = memory();
+        memory.header.free_bytes.store(free_bytes, Ordering::Relaxed);
+        if at_hand {
+            memory.slots[0].show_slab(0, PLACE);
+        }
+        let rank = rank(&memory, true);
+        memory.files[0].leave_alone(true);
+        let (mut call, step) = Call::write(&rank, FILE, request(Direction::Write, BLOCK));
+        assert_eq!((step, call.look(&rank), state(&memory)), (Step::Look, Step::Slow(BLOCK), STATE_CHEAP));
+        assert_eq!(call.on_moved(&rank, Moved::Bytes(LENGTH)), Step::Done);
+        assert_eq!((call.result(), call.flash_bytes()), (Ok(LENGTH), 0));
+        let counted = counted(&memory);
+        assert_eq!((counted.disk_write_bypassed_requests_total, counted.disk_write_no_space_requests_total), (1, 0));
+        assert_eq!(memory.header.refused_bytes.load(Ordering::Relaxed), 0, "it lacks no space");
+        // Where something of it is on flash, as of any direct write.
+        set_bit(memory.view());
+        let (mut call, step) = Call::write(&rank, FILE, request(Direction::Write, BLOCK));
+        assert_eq!((step, call.look(&rank)), (Step::Look, ASK_WRITE));
+    }
+}

@@ -167,6 +167,8 @@ fn questions_for_space_that_are_answered_no_are_counted_by_why() {
     assert_eq!(refusals(&w), [("no_space_total", 1)]);
     let mut w = world();
     other(&mut w, 2, Kind::Bypass(true), Range::default());
+    // As if the thread had looked before.
+    w.agents[0].memory.files[0].leave_alone(false);
     write(&mut w, 0, A, true);
     assert_eq!(refusals(&w), [("refused_bypassed_total", 1)]);
 }

@@ -42,12 +42,110 @@ fn a_file_that_one_node_uses_is_absorbed_there_and_leaves_flash_before_another_r
     assert!(matches!(w.inodes[0].store.read(A)[..], [(_, Byte::Written { .. })]));
     // From then on it is on the disks, whoever writes it.
     for rank in [0, 2] {
-        let before = w.agents[rank / 2].overlay.counters().refused_bypassed_total;
         write_of(&mut w, rank, A, true);
-        assert!(w.agents[rank / 2].overlay.counters().refused_bypassed_total > before);
+        assert_eq!(extents(&w), [0, 0]);
         read_of(&mut w, 2 - rank, A);
     }
     assert_eq!((extents(&w), w.agents[0].overlay.files_shared()), ([0, 0], 1));
+    no_violation(&w);
+}
+
+/// How many questions for flash the agents of the two have refused.
+fn refused(w: &World) -> [u64; 2] {
+    [0, 1].map(|at| super::left_alone::refused(w, at))
+}
+
+/// Whether threads of a node see that nothing of the first file comes to flash.
+fn is_shown(w: &World, node: usize) -> bool {
+    let file = w.open[node][&0].expect("it is open");
+    w.agents[node].memory.files[file as usize].is_left_alone()
+}
+
+#[test]
+fn writes_of_a_file_that_two_nodes_use_ask_nobody_for_flash() {
+    let mut w = nodes();
+    // With room in hand for more.
+    write_of(&mut w, 0, Range::new(0, 100), true);
+    open(&mut w, 2);
+    ranks::begin_other(&mut w, 2, Kind::Read, 0, A);
+    while !w.agents[0].overlay.sharing.holds_back(w.open[0][&0].expect("it is open")) {
+        ranks::step(&mut w, 2, false);
+        w.deliver_to_member();
+    }
+    assert!(is_shown(&w, 0), "from when it begins to leave");
+    w.quiesce();
+    assert!(w.slot(0).slab(w.open[0][&0].unwrap(), Range::new(4096, 4096)).is_some());
+    assert!(is_shown(&w, 0) && is_shown(&w, 1));
+    for block in 0..8 {
+        let range = Range::new(block * 4096, 4096);
+        for rank in [0, 2] {
+            write_of(&mut w, rank, range, true);
+        }
+    }
+    assert_eq!((extents(&w), refused(&w)), ([0, 0], [0, 0]));
+    no_violation(&w);
+}
+
+#[test]
+fn a_node_that_is_told_a_file_is_anothers_shows_it_with_that() {
+    let mut w = nodes();
+    write_of(&mut w, 0, A, true);
+    open(&mut w, 2);
+    ranks::begin_other(&mut w, 2, Kind::Read, 0, A);
+    // Without a look at the view, after which all files are looked at.
+    while w.ranks[2].is_busy() {
+        ranks::step(&mut w, 2, false);
+        w.deliver_to_member();
+        w.at = 0;
+        if !w.agents[0].tasks.is_empty() {
+            w.step_task(0);
+        }
+        w.poll();
+    }
+    assert!(is_shown(&w, 1));
+    no_violation(&w);
+}
+
+/// A file that has no owner, and a write that waits for flash for it in vain.
+fn in_vain(w: &mut World) {
+    read_of(w, 0, A);
+    ranks::begin_write(w, 0, 0, A, true);
+    while w.ranks[0].is_busy() {
+        ranks::step(w, 0, false);
+        w.at = 0;
+        w.poll();
+    }
+    assert!(is_shown(w, 0));
+    assert_eq!(refused(w), [1, 0]);
+}
+
+#[test]
+fn while_nobody_says_whose_a_file_is_one_write_waits_for_flash_until_the_next_look_at_the_view() {
+    let mut w = nodes();
+    in_vain(&mut w);
+    for _ in 0..3 {
+        ranks::begin_write(&mut w, 0, 0, A, true);
+        while w.ranks[0].is_busy() {
+            ranks::step(&mut w, 0, false);
+        }
+    }
+    assert_eq!((refused(&w), extents(&w)), ([1, 0], [0, 0]));
+    w.at = 0;
+    w.look();
+    assert!(!is_shown(&w, 0));
+    no_violation(&w);
+}
+
+#[test]
+fn a_file_that_comes_to_be_alone_is_absorbed_by_threads_that_were_refused_before() {
+    let mut w = nodes();
+    in_vain(&mut w);
+    while !w.agents[0].overlay.sharing.is_alone(w.open[0][&0].expect("it is open")) {
+        w.deliver_to_member();
+    }
+    assert!(!is_shown(&w, 0));
+    write_of(&mut w, 0, A, true);
+    assert_eq!(extents(&w), [1, 0]);
     no_violation(&w);
 }
 

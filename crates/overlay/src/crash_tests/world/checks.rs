@@ -27,6 +27,20 @@ impl World {
         }
     }
 
+    /// Whoever sees that a file is left alone is not kept from flash that he could have.
+    pub(crate) fn check_left_alone(&mut self) {
+        let agent = &self.agents[self.at];
+        if agent.is_dead {
+            return;
+        }
+        for (number, file) in agent.overlay.files.iter() {
+            let may_come = agent.overlay.sharing.is_alone(*number) && !file.is_left_alone();
+            if may_come && agent.memory.files[*number as usize].is_left_alone() {
+                self.violations.push(format!("file {number} may come to flash, and its threads see that it may not"));
+            }
+        }
+    }
+
     /// What is listed is in the map, and its granule is not open.
     pub(crate) fn check_listings(&mut self) {
         let agent = &self.agents[self.at];

@@ -164,6 +164,7 @@ impl Asked<'_> {
     }
 
     fn slab(&mut self, file: u32, range: Range) -> Reply<'static> {
+        self.inner.asks_for_space += 1;
         let wanted = (range.length + 4096 + range.offset % 4096).next_multiple_of(4096).clamp(64 << 10, SLAB_BYTES);
         if bypassed(self.shared, self.inner, file) {
             return Reply::Bypassed;

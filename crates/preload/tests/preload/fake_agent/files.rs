@@ -91,6 +91,7 @@ pub(super) struct Inner {
     pub(super) hold_asks: bool,
     /// Those that do.
     pub(super) held_asks: u64,
+    pub(super) asks_for_space: u64,
     pub(super) exclude: bool,
     /// Reads of what is on flash are sent to the slow file.
     pub(super) sooner: bool,
