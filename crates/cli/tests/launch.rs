@@ -1,8 +1,9 @@
 //! Runs whose programs are started on several nodes (`lab/nodes`): by Open MPI, by MPICH, and by launchers that only
 //! hand their environment on, as Slurm's srun does.
 //!
-//! As long as a directory has one node, what goes well on several is seen on directories that each node has of its
-//! own, at the same path; and of a shared one, that a second node is refused.
+//! Ranks of real launchers share a directory with those of the other node. What concerns one node's agent alone is
+//! seen on directories that each node has of its own, at the same path. A node cannot take part where its site file
+//! differs from that of a node which has the directory: the site files lie in each node's own memory then.
 
 #[path = "support/launchers.rs"]
 mod launchers;
@@ -24,12 +25,28 @@ use site::{HEADSTART, TestSite, said, text, wait_for};
 const SLOW: &str = "/var/tmp/slow";
 const FAST: &str = "/var/tmp/fast";
 
+/// Of a node's own, where nodes are to differ.
+const OWN_SITE: &str = "/var/tmp/site.toml";
+
 /// Nodes, each with a managed directory of its own.
 fn apart(nodes: &Nodes, count: usize) -> impl Fn(&str, &[&str]) -> Command {
     for node in 1..=count {
         nodes.sh(&node.to_string(), &format!("mkdir {SLOW} {FAST}; printf OLD >{SLOW}/file"));
     }
     managed_in(nodes, SLOW.into(), FAST.into())
+}
+
+/// Two nodes with one managed directory and site files of their own, of which the second one's differs.
+fn differing(nodes: &Nodes) -> impl Fn(&str, &[&str]) -> Command {
+    let headstart = managed(nodes);
+    for (node, hold) in [("1", ""), ("2", "\n[cluster]\nhold_s = 7\n")] {
+        nodes.sh(node, &format!("(cat $SHARED/site.toml; printf '{hold}') >{OWN_SITE}"));
+    }
+    move |node, words| {
+        let mut command = headstart(node, words);
+        command.env("HEADSTART_SITE", OWN_SITE);
+        command
+    }
 }
 
 /// `headstart run OPTIONS -- LAUNCHER WORDS` in node 1.
@@ -56,24 +73,33 @@ fn figure(headstart: &impl Fn(&str, &[&str]) -> Command, node: &str, name: &str)
 const RANK: &str = "echo rank on $(hostname): library $(grep -c -m1 libheadstart.so /proc/self/maps) user $OF_USER; \
                     printf NEW | dd of=/var/tmp/slow/file conv=notrunc status=none";
 
+/// The same in the directory that the nodes share, to a file of its node's.
+fn rank(slow: &Path) -> String {
+    RANK.replace("/var/tmp/slow/file", &format!("{}/file.$(hostname)", text(slow)))
+}
+
 fn ranks_on_two_nodes(nodes: &Nodes, launcher: &Launcher, more: &[&str]) {
-    let headstart = apart(nodes, 2);
-    let output = run(&headstart, &["--keep-dirty"], launcher, more, &["sh", "-c", RANK]);
+    let headstart = managed(nodes);
+    let slow = nodes.shared.join("slow");
+    let on_disk = |node: &str| fs::read_to_string(slow.join(format!("file.node{node}"))).unwrap();
+    ["1", "2"].iter().for_each(|node| fs::write(slow.join(format!("file.node{node}")), "OLD").unwrap());
+    let output = run(&headstart, &["--keep-dirty"], launcher, more, &["sh", "-c", &rank(&slow)]);
     assert!(output.status.success(), "{}", said(&output));
     for node in ["1", "2"] {
         let line = format!("rank on node{node}: library 1 user");
         assert!(said(&output).contains(&line), "no '{line}' in {}", said(&output));
-        assert_eq!(nodes.sh(node, &format!("cat {SLOW}/file")), "OLD", "node {node}: it is on flash alone");
+        assert_eq!(on_disk(node), "OLD", "node {node}: it is on flash alone");
         assert_eq!(figure(&headstart, node, "dirty_bytes"), Some(3), "node {node}");
-        assert_eq!(nodes.sh(node, "pgrep -c -x headstart"), "1", "node {node}");
+        assert_eq!(nodes.sh(node, "pgrep -c -f '[h]eadstart agent'"), "1", "node {node}");
     }
-    // Each node's run drains what is dirty there.
-    let output = run(&headstart, &[], launcher, more, &["cat", &format!("{SLOW}/file")]);
+    // What another node's ranks wrote, and what one's own did. Each node's run drains what is dirty there.
+    let read = format!("cat {slow}/file.node1 {slow}/file.node2; echo", slow = text(&slow));
+    let output = run(&headstart, &[], launcher, more, &["sh", "-c", &read]);
     assert!(output.status.success(), "{}", said(&output));
     let read = String::from_utf8_lossy(&output.stdout);
-    assert!(read.matches("NEW").count() >= 2 && !read.contains("OLD"), "{}", said(&output));
+    assert!(read.matches("NEWNEW").count() >= 2 && !read.contains("OLD"), "{}", said(&output));
     for node in ["1", "2"] {
-        wait_for("its drain", || nodes.sh(node, &format!("cat {SLOW}/file")) == "NEW");
+        wait_for("its drain", || on_disk(node) == "NEW");
         assert!(headstart(node, &["stop"]).status().unwrap().success());
     }
 }
@@ -174,19 +200,19 @@ fn a_node_that_cannot_take_part_ends_the_job_before_a_rank_starts_there() {
         return;
     }
     let Some(nodes) = Nodes::up(2, &[]) else { return };
-    let headstart = managed(&nodes);
-    let (file, site) = (nodes.shared.join("slow/file"), nodes.shared.join("site.toml"));
+    let headstart = differing(&nodes);
+    let file = nodes.shared.join("slow/file");
     fs::write(&file, "OLD").unwrap();
     let output = headstart("1", &["run", "--keep-dirty", "--", "sh", "-c", &write_word("NEW", &file)]).output();
     assert!(output.unwrap().status.success());
     let slow = nodes.shared.join("slow");
     for launcher in [&OPEN_MPI, &MPICH, &OPEN_MPI_5].into_iter().filter(|launcher| launcher.is_there()) {
         let output = run(&headstart, &["--keep-dirty"], launcher, &[], &["sh", "-c", &forbidden(&nodes, &file)]);
-        let words = ["node node2 cannot take part", "began on node node1", text(&slow), "headstart drain"];
+        let words = ["node node2 cannot take part", "began on node node1", text(&slow), "hold_s is 30", "here it is 7"];
         refused(&nodes, &output, &words);
     }
     // A run of its own on each node: the second one is refused, and with it the job.
-    let variable = format!("HEADSTART_SITE={}", site.display());
+    let variable = format!("HEADSTART_SITE={OWN_SITE}");
     let words = ["env", &variable, HEADSTART, "run", "--keep-dirty", "--", "cat", text(&file)];
     let output = OPEN_MPI.ranks(&nodes, ["node1", "node2"], &words).output().unwrap();
     assert_eq!(output.status.code(), Some(125), "{}", said(&output));
@@ -287,19 +313,63 @@ fn a_daemon_that_has_the_library_already_becomes_a_run_of_its_node() {
     assert_eq!(nodes.sh("2", &format!("cat {SLOW}/file")), "NEW", "it has drained");
     assert_eq!(figure(&headstart, "2", "mapped_bytes"), Some(4096), "by way of flash");
     ["1", "2"].iter().for_each(|node| assert!(headstart(node, &["stop"]).status().unwrap().success()));
-    // Where it cannot, it reads the other node's claim, which is a managed directory's.
-    let headstart = managed(&nodes);
+    // Where it cannot, it reads what the other node put into a managed directory.
+    let headstart = differing(&nodes);
     let output = headstart("1", &["run", "--", "sh", "-c", &script]).output().unwrap();
     assert_eq!(output.status.code(), Some(125), "{}", said(&output));
-    assert!(said(&output).contains("belongs to user root (uid 0) on node node1"), "{}", said(&output));
+    assert!(said(&output).contains("is in use on node node1, where [cluster] hold_s is 30"), "{}", said(&output));
     assert_eq!(said(&output).matches("cannot take part").count(), 1, "{}", said(&output));
     assert!(headstart("1", &["stop"]).status().unwrap().success());
+}
+
+/// Each rank writes a file of its own and reads those of all others: what lies on another node's flash comes from there.
+#[test]
+fn ranks_of_a_launcher_that_hands_its_environment_on_share_a_directory() {
+    let Some(nodes) = Nodes::up(2, &[]) else { return };
+    let headstart = managed(&nodes);
+    let (slow, srun) = (nodes.shared.join("slow"), srun(&nodes));
+    let script = format!(
+        "import os\nslow, own = {:?}, int(os.environ['OWN'])\nranks = range(4)\n\
+         piece = lambda rank, k: bytes([16 * rank + k + 1]) * 3000\n\
+         fd = os.open(f'{{slow}}/{{own}}', os.O_RDWR | os.O_CREAT)\n\
+         for k in range(16): os.pwrite(fd, piece(own, k), 3000 * k)\n\
+         open(f'{{slow}}/{{own}}.done', 'w').close()\n\
+         import time\n\
+         for rank in ranks:\n  \
+           while not os.path.exists(f'{{slow}}/{{rank}}.done'): time.sleep(0.02)\n  \
+           found = open(f'{{slow}}/{{rank}}', 'rb').read()\n  \
+           assert found == b''.join(piece(rank, k) for k in range(16)), (own, rank, len(found))\n\
+         print(f'rank {{own}} on {{os.uname().nodename}} is done')",
+        text(&slow)
+    );
+    // One after another in a node, as a step of two tasks is there.
+    let file = nodes.shared.join("ranks.py");
+    fs::write(&file, script).unwrap();
+    let ranks = format!(
+        "first=$(($(hostname | tail -c 2) * 2 - 2)); OWN=$first python3 {file} & OWN=$((first + 1)) python3 {file} && wait $!",
+        file = text(&file)
+    );
+    let words = ["run", "--keep-dirty", "--", text(&srun), "node1,node2", "sh", "-c", &ranks];
+    let output = headstart("1", &words).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    for rank in 0..4 {
+        let line = format!("rank {rank} on node{} is done", rank / 2 + 1);
+        assert!(said(&output).contains(&line), "no '{line}' in {}", said(&output));
+    }
+    for node in ["1", "2"] {
+        assert!(headstart(node, &["drain"]).status().unwrap().success());
+        assert!(headstart(node, &["stop"]).status().unwrap().success());
+    }
+    for rank in 0..4_u8 {
+        let expected: Vec<u8> = (0..16).flat_map(|k| vec![16 * rank + k + 1; 3000]).collect();
+        assert!(fs::read(slow.join(rank.to_string())).unwrap() == expected, "rank {rank}");
+    }
 }
 
 #[test]
 fn ranks_of_a_launcher_that_hands_its_environment_on_fail_where_their_node_cannot_take_part() {
     let Some(nodes) = Nodes::up(2, &[]) else { return };
-    let headstart = managed(&nodes);
+    let headstart = differing(&nodes);
     let (file, srun) = (nodes.shared.join("slow/file"), srun(&nodes));
     fs::write(&file, "OLD").unwrap();
     let script = format!(
@@ -321,7 +391,7 @@ fn ranks_of_a_launcher_that_hands_its_environment_on_fail_where_their_node_canno
     assert!(headstart("1", &["stop"]).status().unwrap().success());
     let words = ["run", "--", text(&srun), "node2", "cat", text(&file)];
     let output = headstart("1", &words).env("HEADSTART_NODE", "first").output().unwrap();
-    for words in ["node node2 cannot take part", "began on node first", "belongs to user root (uid 0) on node first"] {
+    for words in ["node node2 cannot take part", "began on node first", "is in use on node first"] {
         assert!(said(&output).contains(words), "no '{words}' in {}", said(&output));
     }
     assert!(headstart("1", &["stop"]).env("HEADSTART_NODE", "first").status().unwrap().success());

@@ -1,5 +1,6 @@
 //! Clusters of nodes on one machine (`lab/nodes`): that they are what tests take them for, that real launchers
-//! of MPI run programs across them, and what Headstart says there: a managed directory has one node.
+//! of MPI run programs across them, and what Headstart says on a node while no agent of the directory's other nodes is
+//! there to be joined.
 
 #[path = "support/launchers.rs"]
 mod launchers;
