@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::Log;
 use crate::message::{Declared, Message};
-use crate::names::{FileId, MemberId, Seat, Stamp};
+use crate::names::{Concerned, FileId, MemberId, Seat, Stamp};
 use crate::owner::Mail;
 use crate::rules::{Rule, kept};
 use crate::view::View;
@@ -202,6 +202,18 @@ impl Home {
         let owned = |file: &FileId| self.files.get(file).is_some_and(|known| known.named.is_some());
         let files: BTreeSet<FileId> = self.undrained.values().flatten().copied().collect();
         files.into_iter().filter(|file| !owned(file)).collect()
+    }
+
+    /// Whom it concerns what happened to a file of this home's.
+    pub(crate) fn concerned(&self, view: &View, file: FileId) -> Concerned {
+        let known = self.files.get(&file);
+        let owner = known.and_then(|known| known.named.as_ref()).map(|named| named.owner.member);
+        let is_told = !self.collecting.contains_key(&view.slot(file)) && !known.is_some_and(|known| known.logged);
+        match owner {
+            Some(owner) => Concerned::Owner(owner),
+            None if is_told => Concerned::Nobody,
+            None => Concerned::All,
+        }
     }
 
     /// A member has opened a file, or wants to absorb it.

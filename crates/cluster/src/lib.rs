@@ -15,7 +15,8 @@
 //! | what lies over which bytes | all of them | `spans.rs` |
 //! | bits, requests that wait | each member | `guest.rs` |
 //! | all of these of one agent | the agent | `member.rs`, `member/` |
-//! | messages and views as bytes | | `wire.rs`, `wire/` |
+//! | names that changed, programs beside which nothing may be on flash | each agent | `note.rs`, `notes.rs` |
+//! | messages, notes and views as bytes | | `wire.rs`, `wire/` |
 //!
 //! Imports go one way: values, parts, `member.rs`, its verbs.
 //!
@@ -33,6 +34,8 @@ mod log;
 mod member;
 mod message;
 mod names;
+mod note;
+mod notes;
 mod output;
 mod owner;
 mod record;
@@ -50,7 +53,9 @@ pub use lease::Timing;
 pub use log::{Log, Logged};
 pub use member::Member;
 pub use message::{Answer, Ask, Declared, Envelope, Message, Writing};
-pub use names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
+pub use names::{Concerned, FileId, MemberId, Order, RequestId, Seat, Stamp};
+pub use note::{Note, Told};
+pub use notes::Notes;
 pub use output::Output;
 pub use record::{Entry, Intent, Record, What};
 pub use view::{Fate, View};

@@ -4,6 +4,7 @@
 //! of each file that say everything to themselves.
 
 mod alone;
+mod concerned;
 mod guests;
 mod letters;
 mod views;

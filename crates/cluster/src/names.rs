@@ -50,3 +50,16 @@ pub struct RequestId {
     /// The thread's count.
     pub seq: u64,
 }
+
+/// Whom it concerns what happened to a file, beside the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concerned {
+    /// Its home, which is another member, knows.
+    Home(MemberId),
+    /// Its owner: nobody else has bytes of it on flash.
+    Owner(MemberId),
+    /// Any: its home has not heard yet what all have.
+    All,
+    /// Nobody has bytes of it on flash.
+    Nobody,
+}

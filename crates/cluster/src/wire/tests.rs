@@ -6,6 +6,7 @@ use super::*;
 use crate::log::Logged;
 use crate::message::{Answer, Ask, Declared, Message, Writers, Writing};
 use crate::names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
+use crate::note::{Note, Told};
 use crate::record::{Entry, Intent, Record, What};
 
 const FILE: FileId = FileId(0x0102_0304_0506_0708);
@@ -103,6 +104,36 @@ fn every_message_comes_back_and_none_that_is_cut_or_goes_on() {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
+}
+
+#[test]
+fn every_note_comes_back_and_none_that_is_cut_or_goes_on() {
+    let path = |path: &[u8]| path.to_vec();
+    let notes = vec![
+        Note::Unlinked { file: FILE, passed: true },
+        Note::Renamed { old: path(b"/a"), new: path(b"/b/c"), exchanged: true },
+        Note::At { file: FILE, birth_ns: 41, path: path(b"/\xff") },
+        Note::Named { file: FILE, stays: false, path: Vec::new() },
+        Note::WhereIs { file: FILE, birth_ns: 0 },
+        Note::KeepOff { on: true, question: 43 },
+        Note::Off { question: 47, problem: path(b"why") },
+    ];
+    let told = Told { from: SEAT, to: SEAT, answered: 53, first: 59, notes, heard: 61 };
+    let mut bytes = Vec::new();
+    encode_told(&told, &mut bytes);
+    assert_eq!(decode_told(&bytes).as_ref(), Some(&told));
+    assert!((0..bytes.len()).all(|length| decode_told(&bytes[..length]).is_none()));
+    for bit in 0..8 * bytes.len() {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        if let Some(other) = decode_told(&bytes) {
+            let mut again = Vec::new();
+            encode_told(&other, &mut again);
+            assert_eq!(again, bytes, "each letter has one form");
+        }
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+    bytes.push(0);
+    assert!(decode_told(&bytes).is_none());
 }
 
 #[test]
