@@ -70,6 +70,7 @@ impl Overlay {
         if !self.sharing.is_alone(critical.file) {
             return true;
         }
+        let kept_off = self.is_kept_off() || self.threads.await_others();
         let Some(file) = self.files.get_mut(&critical.file) else { return true };
         if file.sooner.is_disk(&shared.files[critical.file as usize].read_times) {
             return true;
@@ -85,7 +86,7 @@ impl Overlay {
             range = Range::between(mapped.range.end(), range.end());
         }
         let fetching = self.fetches.within(critical.file, range).next().is_some();
-        let unwanted = self.threads.has_strangers() || file.users.bypass_us();
+        let unwanted = kept_off || file.users.bypass_us();
         if range.is_empty() || fetching || file.names.is_unlinked() || !file.users.are_there() || unwanted {
             return true;
         }

@@ -291,19 +291,24 @@ impl Overlay {
     /// apart by `is_named`: the file system may have given it to a new file, and that may have been opened
     /// before this is heard.
     pub fn on_unlinked(&mut self, shared: Shared<'_>, envelope: Envelope, inode: u64, is_named: impl Fn(u32) -> bool) {
+        self.unlinked(shared, inode, is_named);
+        self.outbox.reply(envelope, Answer::Done);
+        self.progress(shared);
+    }
+
+    pub(crate) fn unlinked(&mut self, shared: Shared<'_>, inode: u64, is_named: impl Fn(u32) -> bool) {
         let found: Vec<u32> = self.numbers_of(inode).filter(|number| !is_named(*number)).collect();
         for number in found {
             self.unlink(number);
             self.forget_if_done(shared, number);
         }
-        self.outbox.reply(envelope, Answer::Done);
-        self.progress(shared);
     }
 
-    /// Whether a process may have the file open that never said so. What is not found on the slow directory
-    /// nobody has open.
+    /// Whether a process may have the file open that never said so: one that inherited it, or one of another node's.
+    /// What is not found on the slow directory nobody has open.
     fn may_have_heirs(&self, shared: Shared<'_>, number: u32) -> bool {
-        !self.files[&number].looks.is_unseen() && shared.files[number as usize].is_inherited()
+        let is_inherited = shared.files[number as usize].is_inherited();
+        !self.files[&number].looks.is_unseen() && (is_inherited || self.may_be_open_elsewhere())
     }
 
     /// Whether bytes of a file that is gone, as far as is known, are to be written back for those who may
@@ -365,7 +370,7 @@ impl Overlay {
     }
 
     /// The files that have or had the inode's number, the youngest last.
-    fn numbers_of(&self, inode: u64) -> impl DoubleEndedIterator<Item = u32> + '_ {
+    pub(crate) fn numbers_of(&self, inode: u64) -> impl DoubleEndedIterator<Item = u32> + '_ {
         let born = |birth_ns| Identity { inode, birth_ns };
         self.files.between(born(0), born(u64::MAX))
     }

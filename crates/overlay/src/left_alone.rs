@@ -11,7 +11,10 @@ use crate::overlay::Overlay;
 impl Overlay {
     /// Whether what is written of the file goes to the slow file alone.
     pub(crate) fn is_left_alone(&self, file: u32) -> bool {
-        self.is_kept_off() || !self.sharing.is_alone(file) || self.files[&file].is_left_alone()
+        self.is_kept_off()
+            || self.threads.await_others()
+            || !self.sharing.is_alone(file)
+            || self.files[&file].is_left_alone()
     }
 
     /// Shows threads whether it does, after anything by which that may have changed. Where all files are kept off, they

@@ -16,7 +16,7 @@
 //! | has carried out | [`Overlay::on_copy_done`], [`Overlay::on_extended`], [`Overlay::on_barrier_synced`], [`Overlay::on_journal_durable`] |
 //! | keeps time | [`Overlay::set_time`], [`Overlay::poll`] while [`Overlay::waits_for_slots`] or [`Overlay::waits_for_idleness`] |
 //! | commands | [`Overlay::drain`], [`Overlay::place`], [`Overlay::follow`], [`Overlay::keep_off`], [`Overlay::discard`], [`Overlay::set_capacity`] |
-//! | hears of other nodes | [`Overlay::join`], [`Overlay::on_view`], [`Overlay::on_peer`], [`Overlay::say_again`] |
+//! | hears of other nodes | [`Overlay::join`], [`Overlay::on_view`], [`Overlay::on_peer`], [`Overlay::say_again`], [`Overlay::is_at`], [`Overlay::unlinked_elsewhere`] |
 //! | looks | [`Overlay::counters`], [`Overlay::file_list`], [`Overlay::dirty_files`], [`Overlay::placements`] |
 //!
 //! It is a state machine. Each `on_...` verb takes what happened and leaves [`Output`]s, which the runtime carries
@@ -35,7 +35,7 @@
 //! | `requests/` | a file for each family of requests: how they begin, how they go on |
 //! | `journal/`, `recovery.rs`, `adoption.rs`, `checkpoint.rs` | bytes of the journal, what of them counts at a start, a journal that begins anew |
 //! | `flash_space.rs`, `extent_map/`, `recency.rs` | pages, extents, when they were last used |
-//! | `sharing.rs`, `parts/sharing.rs` | files that other nodes use too |
+//! | `sharing.rs`, `parts/sharing.rs`, `elsewhere.rs` | files that other nodes use too, and what those did to their names |
 //! | all others | a verb of several parts each: barrier, copies, fetches, eviction, regions, deaths, failed syncs |
 //!
 //! Imports go one way: values, parts, `overlay.rs`, verbs, this file.
@@ -54,6 +54,7 @@ mod copies;
 mod deaths;
 mod dirty;
 mod drain_round;
+mod elsewhere;
 pub mod errno;
 mod eviction;
 mod extent_map;

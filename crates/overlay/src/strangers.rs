@@ -26,6 +26,12 @@ impl Overlay {
         self.threads.has_strangers()
     }
 
+    /// Other nodes have not all said whether such programs live there, or all have: nothing comes to flash until then.
+    pub fn await_others(&mut self, shared: Shared<'_>, on: bool) {
+        self.threads.set_awaits_others(on);
+        self.poll(shared);
+    }
+
     /// Files of which bytes are on flash.
     pub fn files_on_flash(&self) -> impl Iterator<Item = u32> + '_ {
         self.files.iter().filter(|(_, file)| !file.map.is_empty()).map(|(&number, _)| number)

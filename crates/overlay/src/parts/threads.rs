@@ -14,6 +14,8 @@ pub(crate) struct Threads {
     slabs: Slabs,
     /// Programs live that nobody sees: nothing comes to flash.
     has_strangers: bool,
+    /// Other nodes have not all said whether such ones live there.
+    awaits_others: bool,
 }
 
 impl Threads {
@@ -24,6 +26,7 @@ impl Threads {
             last_commits: BTreeMap::new(),
             slabs: Slabs::new(slab_bytes_max),
             has_strangers: false,
+            awaits_others: false,
         }
     }
 
@@ -100,6 +103,16 @@ impl Threads {
     /// Whether programs live that nobody sees.
     pub(crate) fn has_strangers(&self) -> bool {
         self.has_strangers
+    }
+
+    /// Whether such ones live on other nodes is not known, or is by now.
+    pub(crate) fn set_awaits_others(&mut self, awaits: bool) {
+        self.awaits_others = awaits;
+    }
+
+    /// Whether it is not known.
+    pub(crate) fn await_others(&self) -> bool {
+        self.awaits_others
     }
 }
 

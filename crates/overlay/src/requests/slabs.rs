@@ -12,7 +12,7 @@ use crate::parts::pending::Operation;
 impl Overlay {
     pub(super) fn begin_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Begun {
         self.expect_write(file, range.end());
-        if !self.sharing.is_alone(file) {
+        if !self.sharing.is_alone(file) || self.threads.await_others() {
             let until_ns = self.measured_ns + self.pacing.space_wait_ns();
             return Begun::Waits(Operation::ToOwn { file, range, until_ns });
         }
@@ -59,6 +59,9 @@ impl Overlay {
         range: Range,
         until_ns: u64,
     ) -> Option<Answer> {
+        if self.threads.await_others() && self.measured_ns < until_ns {
+            return None;
+        }
         if self.sharing.is_alone(file) {
             self.end_want(file);
             return Some(self.slab(shared, slot, file, range));

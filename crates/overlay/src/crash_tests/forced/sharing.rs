@@ -1,6 +1,10 @@
 //! Files that programs on two nodes use: threads 0 and 1 are on the first, 2 and 3 on the second.
 
+use headstart_cluster::FileId;
+use headstart_protocol::shared::Shared;
+
 use super::*;
+use crate::overlay::Overlay;
 
 /// Two agents, and the first file open on the first node alone.
 fn nodes() -> World {
@@ -212,5 +216,65 @@ fn the_next_agent_of_a_node_gives_up_what_the_one_before_had_before_another_read
     w.restart();
     w.quiesce();
     assert_eq!(extents(&w), [0, 0]);
+    no_violation(&w);
+}
+
+/// Has the first node's agent do something.
+fn at_first(w: &mut World, act: impl FnOnce(&mut Overlay, Shared<'_>)) {
+    w.at = 0;
+    let agent = &mut w.agents[0];
+    act(&mut agent.overlay, agent.memory.view());
+    w.carry_out();
+}
+
+#[test]
+fn bytes_of_a_file_that_another_node_removed_are_written_back_for_who_has_it_open_there() {
+    let mut w = nodes();
+    write_of(&mut w, 0, A, true);
+    open(&mut w, 2);
+    ranks::begin_other(&mut w, 0, Kind::Close, 0, Range::default());
+    w.quiesce();
+    assert_eq!(extents(&w), [1, 0]);
+    let inode = w.inodes[0].identity.inode;
+    at_first(&mut w, |overlay, shared| overlay.unlinked_elsewhere(shared, FileId(inode), |_| false));
+    w.quiesce();
+    assert_eq!(extents(&w), [0, 0], "its flash is free");
+    assert!(matches!(w.inodes[0].store.read(A)[..], [(_, Byte::Written { .. })]));
+    read_of(&mut w, 2, A);
+    no_violation(&w);
+}
+
+#[test]
+fn the_next_agent_finds_a_file_where_another_node_moved_it() {
+    let mut w = nodes();
+    write_of(&mut w, 0, A, true);
+    let (file, identity) = (w.open[0][&0].expect("it is open"), w.inodes[0].identity);
+    let path_now = |w: &World| w.agents[0].overlay.path(file).map(<[u8]>::to_vec);
+    assert_eq!(w.agents[0].overlay.named(FileId(identity.inode)), Some(file));
+    for (path, moved) in [(&b"/slow/d/y"[..], false), (b"/slow/e/y", true)] {
+        at_first(&mut w, |overlay, shared| match moved {
+            true => overlay.renamed_elsewhere(shared, b"/slow/d", b"/slow/e", false),
+            false => overlay.is_at(shared, file, path),
+        });
+        w.kill_agent();
+        w.restart();
+        assert_eq!(path_now(&w).as_deref(), Some(path), "the journal says so");
+    }
+    w.quiesce();
+    no_violation(&w);
+}
+
+#[test]
+fn nothing_comes_to_flash_before_an_agent_that_begins_knows_what_lives_on_other_nodes() {
+    let mut w = nodes();
+    write_of(&mut w, 0, A, true);
+    at_first(&mut w, |overlay, shared| overlay.await_others(shared, true));
+    ranks::begin_write(&mut w, 0, 0, Range::new(4096, 4096), true);
+    (0..40).for_each(|_| ranks::step(&mut w, 0, false));
+    assert_eq!(extents(&w), [1, 0]);
+    at_first(&mut w, |overlay, shared| overlay.await_others(shared, false));
+    w.quiesce();
+    write_of(&mut w, 0, Range::new(8192, 4096), true);
+    assert!(extents(&w)[0] > 1 || w.agents[0].overlay.mapped_bytes() > 4096, "it comes again");
     no_violation(&w);
 }
