@@ -125,6 +125,34 @@ impl Log {
         at
     }
 
+    /// An entry of a journal that is read. Positions there rise by more than one.
+    pub fn put(&mut self, entry: Entry, at: u64) {
+        assert!(at >= self.end, "a journal is read from its begin");
+        self.end = at;
+        self.append(entry);
+    }
+
+    /// What it says of a file counts no more: all that counted lies in the slow file. It names the file still.
+    pub fn forget_file(&mut self, file: FileId) {
+        let named = self.names(file);
+        let records: Vec<(FileId, Order)> = self.records.range(of_file(file)).map(|(of, _)| *of).collect();
+        for of in records {
+            self.records.remove(&of);
+        }
+        let copies: Vec<(FileId, Order)> = self.copies.range(of_file(file)).map(|(of, _)| *of).collect();
+        for of in copies {
+            self.copies.remove(&of);
+        }
+        if named {
+            self.left.insert(file, self.end);
+        }
+    }
+
+    /// Whether it has, or had, anything of a file.
+    pub(crate) fn names(&self, file: FileId) -> bool {
+        self.speaks_of(file) || self.left.contains_key(&file)
+    }
+
     /// A barrier has covered the first `upto` entries.
     pub(crate) fn cover(&mut self, upto: u64) {
         self.covered = self.covered.max(upto.min(self.end));
@@ -210,6 +238,13 @@ impl Log {
         let open = copies.filter(|copying| copying.ended.is_none());
         let records = records.map(|lying| logged(Entry::Record(lying.record), lying.at));
         records.chain(open.map(|copying| logged(Entry::Intent(copying.intent), copying.at))).collect()
+    }
+
+    /// The same, of a log that is read.
+    pub fn of_file(&self, file: FileId) -> Vec<Logged> {
+        let mut all = self.of(file);
+        all.sort_by_key(|logged| logged.at);
+        all
     }
 
     /// The files of which it has records, or copies that have not ended, each once.

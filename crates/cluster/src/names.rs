@@ -33,6 +33,11 @@ pub struct Stamp {
     pub count: u64,
 }
 
+impl Stamp {
+    /// Of files that a member had before there were others: below all that a home gives.
+    pub const FIRST: Stamp = Stamp { view: 0, count: 1 };
+}
+
 /// A record's place among all records of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Order {

@@ -16,7 +16,8 @@
 //! | has carried out | [`Overlay::on_copy_done`], [`Overlay::on_extended`], [`Overlay::on_barrier_synced`], [`Overlay::on_journal_durable`] |
 //! | keeps time | [`Overlay::set_time`], [`Overlay::poll`] while [`Overlay::waits_for_slots`] or [`Overlay::waits_for_idleness`] |
 //! | commands | [`Overlay::drain`], [`Overlay::place`], [`Overlay::follow`], [`Overlay::keep_off`], [`Overlay::discard`], [`Overlay::set_capacity`] |
-//! | hears of other nodes | [`Overlay::join`], [`Overlay::on_view`], [`Overlay::on_peer`], [`Overlay::say_again`], [`Overlay::is_at`], [`Overlay::unlinked_elsewhere`] |
+//! | hears of other nodes | [`Overlay::join`], [`Overlay::on_view`], [`Overlay::on_peer`], [`Overlay::say_again`], [`Overlay::on_log_read`], [`Overlay::on_salvaged`] |
+//! | hears of names there | [`Overlay::is_at`], [`Overlay::unlinked_elsewhere`] |
 //! | looks | [`Overlay::counters`], [`Overlay::file_list`], [`Overlay::dirty_files`], [`Overlay::placements`] |
 //!
 //! It is a state machine. Each `on_...` verb takes what happened and leaves [`Output`]s, which the runtime carries
@@ -34,6 +35,7 @@
 //! | `file.rs`, `file/` | one known file, of parts as well |
 //! | `requests/` | a file for each family of requests: how they begin, how they go on |
 //! | `journal/`, `recovery.rs`, `adoption.rs`, `checkpoint.rs` | bytes of the journal, what of them counts at a start, a journal that begins anew |
+//! | `member_log.rs` | what a journal says to other members |
 //! | `flash_space.rs`, `extent_map/`, `recency.rs` | pages, extents, when they were last used |
 //! | `sharing.rs`, `parts/sharing.rs`, `elsewhere.rs` | files that other nodes use too, and what those did to their names |
 //! | all others | a verb of several parts each: barrier, copies, fetches, eviction, regions, deaths, failed syncs |
@@ -69,6 +71,7 @@ mod left_alone;
 mod limits;
 mod listings;
 mod mapping;
+pub mod member_log;
 mod online;
 mod output;
 mod overlay;

@@ -23,7 +23,7 @@ use headstart_policy::client::carl::Regions;
 use headstart_units::request::Range;
 
 /// More than any member appends.
-const APPENDED_EVER_MAX: u64 = 1 << 62;
+pub(crate) const APPENDED_EVER_MAX: u64 = 1 << 62;
 
 /// What was found at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl Recovered {
         }
     }
 
-    fn apply(&mut self, record: Record) {
+    pub(crate) fn apply(&mut self, record: Record) {
         match record {
             Record::File { file, identity, path } => match self.files.get_mut(&file) {
                 Some(known) => known.path = path,

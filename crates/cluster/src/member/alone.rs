@@ -13,9 +13,6 @@ use crate::record::{Entry, Record, What};
 #[cfg(test)]
 use headstart_units::request::Range;
 
-/// The epoch of files that a member had before there were others: below all that a home gives.
-const FIRST: Stamp = Stamp { view: 0, count: 1 };
-
 impl Member {
     /// Whoever becomes owner of a file here keeps the claim to this member back while nobody else uses it.
     pub fn keeping_claims_back(self) -> Member {
@@ -25,10 +22,10 @@ impl Member {
     /// Before the first view: the member is the first of its site, and has this file to itself.
     pub fn begin_alone(&mut self, file: FileId) {
         assert!(self.view.seats().is_empty(), "who has seen a view asks homes");
-        let mut owner = Owner::named(file, FIRST, Vec::new(), false);
+        let mut owner = Owner::named(file, Stamp::FIRST, Vec::new(), false);
         owner.keep_back(self.seat.member);
         self.owners.insert(file, owner);
-        self.guests.entry(file).or_default().on_owned(self.seat, FIRST);
+        self.guests.entry(file).or_default().on_owned(self.seat, Stamp::FIRST);
         self.settle_own(file);
     }
 
