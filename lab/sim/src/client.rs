@@ -1,6 +1,6 @@
 //! What stands between ranks and servers.
 
-use crate::overlay::Agent;
+use crate::overlay::Site;
 use crate::placed::Placed;
 
 /// The policy at work.
@@ -9,6 +9,6 @@ pub enum Client {
     Stock,
     /// Regions lie on flash from the begin.
     Placed(Placed),
-    /// An agent and its library.
-    Overlay(Box<Agent>),
+    /// Agents and their library.
+    Overlay(Box<Site>),
 }

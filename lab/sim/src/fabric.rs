@@ -27,10 +27,10 @@ pub enum Owner {
     Rank(u32),
     /// A rank's list request: the server's column.
     List(u32, u32),
-    /// A copy of the agent's, by its place in the table.
+    /// A copy of an agent's, by its place in the table.
     Copy(u32),
-    /// The agent's barrier.
-    Barrier,
+    /// An agent's barrier.
+    Barrier(u32),
     /// The flush at the end of the run.
     End,
 }
@@ -151,6 +151,16 @@ impl Fabric {
     /// Compute nodes.
     pub fn nodes(&self) -> u32 {
         self.cards.len() as u32
+    }
+
+    /// A packet to another node leaves; when its last byte is through.
+    pub fn leave(&mut self, now: Nanos, node: u32, bytes: u64) -> Nanos {
+        self.cards[node as usize].out.send(now, bytes, self.ns_per_byte)
+    }
+
+    /// One from another node comes in; when its last byte is through.
+    pub fn enter(&mut self, now: Nanos, node: u32, bytes: u64) -> Nanos {
+        self.cards[node as usize].into.send(now, bytes, self.ns_per_byte)
     }
 
     /// Transfers and messages under way.

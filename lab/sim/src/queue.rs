@@ -20,10 +20,18 @@ pub enum Event {
     Ask(u32),
     /// The agent's answer reaches a rank.
     Answer(u32),
-    /// The agent looks around.
-    Poll,
-    /// A copy of the agent's begins.
+    /// An agent looks around.
+    Poll(u32),
+    /// A copy of an agent's begins.
     Copy(u32),
+    /// An agent looks at the register, or is answered.
+    Look(u32),
+    /// An agent says again what was not answered.
+    Again(u32),
+    /// A packet between agents goes on.
+    Packet(u32),
+    /// An agent reads the packets that wait.
+    Turn(u32),
     /// A job begins.
     Job(u32),
     /// No rank begins anything from here on.

@@ -51,6 +51,15 @@ pub struct Current {
     pub flash_bytes: u64,
 }
 
+/// Where a rank finds its agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seat {
+    /// The agent.
+    pub agent: u32,
+    /// The rank's slot in its shared file.
+    pub slot: u32,
+}
+
 /// See the module.
 pub struct Rank<'a> {
     /// Its job.
@@ -59,6 +68,8 @@ pub struct Rank<'a> {
     pub number: u32,
     /// Where it runs.
     pub node: u32,
+    /// Its agent, if there are any.
+    pub seat: Seat,
     /// What it does.
     pub steps: Option<Box<dyn Iterator<Item = Step> + Send + 'a>>,
     /// What it waits for.
@@ -89,6 +100,7 @@ impl<'a> Rank<'a> {
             job,
             number,
             node,
+            seat: Seat::default(),
             steps: None,
             state: State::Ready,
             phase: 0,

@@ -1,6 +1,8 @@
 //! What a run was like. The same scenario gives the same report.
 
+use headstart_cluster::wire;
 pub use headstart_model::server::VolumeStats;
+use headstart_protocol::shared::Counter;
 use headstart_units::Nanos;
 use headstart_units::request::Direction;
 use serde::Serialize;
@@ -8,6 +10,7 @@ use serde::Serialize;
 use crate::client::Client;
 use crate::job::JobState;
 use crate::latency::Latency;
+use crate::overlay::{Agent, Way};
 use crate::phases::Phase;
 use crate::scenario::{Costs, Scenario, ServerPolicy};
 use crate::simulation::Simulation;
@@ -43,6 +46,9 @@ pub struct Report {
     /// The overlay, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlay: Option<OverlayReport>,
+    /// Its agents, where there was more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterReport>,
     /// What policies were told that the tiers cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
@@ -152,6 +158,41 @@ pub struct OverlayReport {
     pub journal_bytes: u64,
 }
 
+/// Agents of several nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClusterReport {
+    /// What the register holds: bytes of the view.
+    pub view_bytes: u64,
+    /// What all of them said to each other until the jobs began: packets, messages and bytes.
+    pub joining: SaidReport,
+    /// Each of them, from the begin of the jobs to the end of all.
+    pub agents: Vec<AgentReport>,
+}
+
+/// Messages between agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SaidReport {
+    /// Packets.
+    pub packets: u64,
+    /// Messages in them.
+    pub messages: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+}
+
+/// An agent among others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct AgentReport {
+    /// From others.
+    pub heard: SaidReport,
+    /// To others.
+    pub said: SaidReport,
+    /// Seconds that messages took its loop.
+    pub busy_s: f64,
+    /// Questions of its own ranks, whose time is not in `busy_s`.
+    pub round_trips: u64,
+}
+
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -182,6 +223,7 @@ pub(crate) fn report(
         disk: servers(simulation, TierName::Disk),
         flash: if is_stock { Vec::new() } else { servers(simulation, TierName::Flash) },
         overlay: overlay(simulation),
+        cluster: cluster(simulation),
         costs,
         events: simulation.measured.events,
     }
@@ -245,26 +287,48 @@ fn servers(simulation: &Simulation<'_>, tier: TierName) -> Vec<ServerReport> {
     simulation.fabric.stats(tier, simulation.now).map(report).collect()
 }
 
-fn overlay(simulation: &Simulation<'_>) -> Option<OverlayReport> {
-    use headstart_protocol::shared::Counter;
-    let Client::Overlay(agent) = &simulation.client else { return None };
-    let counters = agent.overlay.counters();
-    let shared = simulation.shared()?;
-    let sum = |counter: Counter| {
-        let cells = shared.slots.iter().map(|slot| &slot.counters[counter as usize]);
-        cells.map(|cell| cell.load(std::sync::atomic::Ordering::Relaxed)).sum()
+/// What all ranks of an agent counted.
+fn of_ranks(agent: &Agent, counter: Counter) -> u64 {
+    let cells = agent.memory.slots.iter().map(|slot| &slot.counters[counter as usize]);
+    cells.map(|cell| cell.load(std::sync::atomic::Ordering::Relaxed)).sum()
+}
+
+fn cluster(simulation: &Simulation<'_>) -> Option<ClusterReport> {
+    let Client::Overlay(site) = &simulation.client else { return None };
+    let view = site.links.view.as_ref()?;
+    let way = |way: Way| SaidReport { packets: way.packets, messages: way.messages, bytes: way.bytes };
+    let agent = |agent: &Agent| {
+        let traffic = &agent.membership.traffic;
+        AgentReport {
+            heard: way(traffic.heard),
+            said: way(traffic.said),
+            busy_s: traffic.busy.seconds(),
+            round_trips: of_ranks(agent, Counter::RoundTrips),
+        }
     };
+    let mut view_bytes = Vec::new();
+    wire::encode_view(view, &mut view_bytes);
+    Some(ClusterReport {
+        view_bytes: view_bytes.len() as u64,
+        joining: way(site.links.joining.said),
+        agents: site.agents.iter().map(agent).collect(),
+    })
+}
+
+fn overlay(simulation: &Simulation<'_>) -> Option<OverlayReport> {
+    let Client::Overlay(site) = &simulation.client else { return None };
+    let of_agents = |figure: &dyn Fn(&Agent) -> u64| site.agents.iter().map(figure).sum();
     Some(OverlayReport {
-        mapped_bytes: agent.overlay.mapped_bytes(),
-        dirty_bytes: agent.overlay.dirty_bytes(),
-        extents: agent.overlay.extents() as u64,
-        barriers: counters.barriers_total,
-        write_backs: counters.write_backs_total,
-        written_back_bytes: counters.written_back_bytes_total,
-        fetched_bytes: counters.fetched_bytes_total,
-        round_trips: sum(Counter::RoundTrips),
-        cheap_requests: sum(Counter::CheapRequests),
-        journal_bytes: agent.journal.bytes(),
+        mapped_bytes: of_agents(&|agent| agent.overlay.mapped_bytes()),
+        dirty_bytes: of_agents(&|agent| agent.overlay.dirty_bytes()),
+        extents: of_agents(&|agent| agent.overlay.extents() as u64),
+        barriers: of_agents(&|agent| agent.overlay.counters().barriers_total),
+        write_backs: of_agents(&|agent| agent.overlay.counters().write_backs_total),
+        written_back_bytes: of_agents(&|agent| agent.overlay.counters().written_back_bytes_total),
+        fetched_bytes: of_agents(&|agent| agent.overlay.counters().fetched_bytes_total),
+        round_trips: of_agents(&|agent| of_ranks(agent, Counter::RoundTrips)),
+        cheap_requests: of_agents(&|agent| of_ranks(agent, Counter::CheapRequests)),
+        journal_bytes: of_agents(&|agent| agent.journal.bytes()),
     })
 }
 

@@ -10,7 +10,7 @@ use crate::calibration;
 use crate::check::{Checker, Space, Spot, Sum};
 use crate::client::Client;
 use crate::options::{Options, SimulationError};
-use crate::overlay::Agent;
+use crate::overlay::Site;
 use crate::placed::Placed;
 use crate::plan;
 use crate::report::{self, Report};
@@ -72,7 +72,7 @@ pub fn run_programs(
         }
         _ => vec![Regions::default(); layout.files.len()],
     };
-    let mut simulation = build(scenario, &own, costs.as_ref(), capacity_bytes, &regions);
+    let mut simulation = build(scenario, &own, costs.as_ref(), capacity_bytes, &regions)?;
     if options.check {
         simulation.checker = Some(Box::new(checker(&simulation)));
     }
@@ -108,12 +108,6 @@ fn drive(simulation: &mut Simulation<'_>, what: &'static str, options: &mut Opti
 }
 
 fn check_programs(scenario: &Scenario, programs: &[Box<dyn Program>]) -> Result<(), ScenarioError> {
-    let ranks: u64 = programs.iter().map(|program| u64::from(program.ranks())).sum();
-    let slots = headstart_protocol::shared::SLOTS_MAX as u64;
-    if matches!(scenario.policy, Policy::Overlay(_)) && ranks > slots {
-        let problem = format!("there are {ranks} ranks, and an agent has room for {slots}");
-        return Err(ScenarioError::new("policy", problem));
-    }
     match scenario.jobs.iter().zip(programs).find(|(_, program)| program.ranks() == 0) {
         Some((job, _)) => Err(ScenarioError::new(format!("job '{}'", job.name), "it has no rank")),
         None => Ok(()),
@@ -126,7 +120,7 @@ fn build<'a>(
     costs: Option<&Costs>,
     capacity_bytes: u64,
     regions: &[Regions],
-) -> Simulation<'a> {
+) -> Result<Simulation<'a>, ScenarioError> {
     let mut simulation = Simulation::new(scenario, programs, scenario.seed, Client::Stock);
     match (scenario.policy, costs) {
         (Policy::Stock, _) | (_, None) => {}
@@ -137,24 +131,25 @@ fn build<'a>(
             simulation.client = Client::Placed(Placed { regions: regions.to_vec(), places });
         }
         (Policy::Overlay(chain), Some(costs)) => {
-            let sizes = simulation.files.iter().map(|file| if file.prepared { file.bytes } else { 0 });
-            let sizes: Vec<u64> = sizes.collect();
             let mut settings = scenario.agent.settings(capacity_bytes);
             let (stripe, servers) = (scenario.flash.stripe.0, scenario.flash.servers.into());
             settings.slab_bytes_max = headstart_units::stripe::rotating_bytes(settings.slab_bytes_max, stripe, servers);
             settings.write_back_leap_bytes = costs.s4d.write.write_back_leap_bytes.into();
-            let agent = Agent::new(settings, chain, costs.policy(), simulation.ranks.len(), &sizes);
-            simulation.client = Client::Overlay(Box::new(agent));
+            let (ranks, files) = (&mut simulation.ranks, simulation.files.len());
+            let site = Site::new(scenario, ranks, files, settings, (chain, costs.policy()))?;
+            simulation.client = Client::Overlay(Box::new(site));
         }
     }
-    simulation
+    Ok(simulation)
 }
 
 fn begin(simulation: &mut Simulation<'_>, scenario: &Scenario, costs: Option<&Costs>, regions: Vec<Regions>) {
     match (scenario.policy, costs) {
         (Policy::Overlay(Chain::Carl | Chain::CarlS4d), _) => simulation.place_regions(regions),
         (Policy::Overlay(chain), Some(costs)) => {
-            simulation.start_jobs();
+            if !simulation.join_agents() {
+                simulation.start_jobs();
+            }
             if chain == Chain::Auto {
                 simulation.follow(costs.regions());
             }
@@ -192,13 +187,14 @@ fn finish_checks(simulation: &Simulation<'_>, checker: Checker) -> Vec<String> {
         sums.push(Sum { name: names_written, told: written, found: found.1 });
     }
     let drains = simulation.drains();
-    let agent = match &simulation.client {
-        Client::Overlay(agent) => Some(agent),
+    let site = match &simulation.client {
+        Client::Overlay(site) => Some(site),
         Client::Stock | Client::Placed(_) => None,
     };
-    if let Some(agent) = agent.filter(|_| drains) {
-        sums.push(Sum { name: "dirty bytes on flash, none", told: agent.overlay.dirty_bytes(), found: 0 });
-        sums.push(Sum { name: "copies under way, none", told: agent.copies.len() as u64, found: 0 });
+    if let Some(site) = site.filter(|_| drains) {
+        let dirty_bytes = site.agents.iter().map(|agent| agent.overlay.dirty_bytes()).sum();
+        sums.push(Sum { name: "dirty bytes on flash, none", told: dirty_bytes, found: 0 });
+        sums.push(Sum { name: "copies under way, none", told: site.copies.len() as u64, found: 0 });
     }
     if !drains {
         sums.retain(|sum| !sum.name.contains("under way") && !sum.name.contains("sent"));
@@ -210,6 +206,6 @@ fn finish_checks(simulation: &Simulation<'_>, checker: Checker) -> Vec<String> {
         }
         Client::Stock | Client::Overlay(_) => vec![(range, Spot { space: Space::Disk(file), offset: range.offset })],
     };
-    let final_places = drains || agent.is_none();
+    let final_places = drains || site.is_none();
     checker.finish(final_places.then_some(&lies), &sums)
 }

@@ -9,6 +9,9 @@
 //! [clients]                     # compute nodes and the software on them
 //! nodes = 7
 //!
+//! [cluster]                     # agents of several nodes
+//! agents = 7
+//!
 //! [disk]                        # and [flash]: the servers of a tier
 //! servers = 6
 //! profile = "wd1602"
@@ -24,6 +27,7 @@
 //!
 //! Every key has a default but those of the workload; an unknown one is refused.
 
+mod cluster;
 mod costs;
 mod size;
 mod tier;
@@ -36,6 +40,7 @@ use headstart_units::{MIB, Nanos};
 use headstart_workload::Description;
 use serde::{Deserialize, Serialize};
 
+pub use cluster::{Cluster, Join};
 pub use costs::{Costs, Directions};
 pub use size::Size;
 pub use tier::{Cfq, ReadAhead, TierConfig};
@@ -64,6 +69,8 @@ pub struct Scenario {
     pub limit_s: Option<f64>,
     /// Compute nodes.
     pub clients: Clients,
+    /// Their agents.
+    pub cluster: Cluster,
     /// The disk servers.
     pub disk: TierConfig,
     /// The flash servers.
@@ -94,6 +101,7 @@ impl Default for Scenario {
             drain: true,
             limit_s: None,
             clients: Clients::default(),
+            cluster: Cluster::default(),
             disk: TierConfig::disks(),
             flash: TierConfig::flash(),
             volume: Volume::default(),
@@ -413,6 +421,7 @@ impl Scenario {
                 return error(&format!("[clients] {name}"), format!("{value} is not milliseconds from 0 on"));
             }
         }
+        self.cluster.check(clients.nodes, self.policy)?;
         self.disk.check("disk")?;
         self.flash.check("flash")?;
         self.volume.check()?;
@@ -499,6 +508,9 @@ mod tests {
             ("[flash]\nserver = 3", &["server"]),
             ("[clients]\nrequest_ms = -1", &["[clients] request_ms"]),
             ("[clients]\nprocessors = 0", &["[clients] processors"]),
+            ("[cluster]\nagents = 9", &["[cluster] agents", "8"]),
+            ("policy = 'carl,s4d'\n[cluster]\nagents = 2", &["[cluster] agents", "s4d"]),
+            ("[cluster]\npacket_us = -1", &["[cluster] packet_us"]),
             ("[agent]\ndirty_low = 7", &["[agent] dirty_low"]),
             ("[[job]]\nname = 'a'\n[[job]]\nname = 'a'", &["job 'a': name"]),
             ("[[job]]\nname = 'a'\nafter = 'b'", &["job 'a': after", "'b'"]),

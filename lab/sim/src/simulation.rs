@@ -29,8 +29,8 @@ use crate::tier::{Place, TierName};
 pub struct FileState {
     /// Bytes once all have written.
     pub bytes: u64,
-    /// Whether it exists in full length from the begin.
-    pub prepared: bool,
+    /// Bytes of the slow file so far, with an overlay.
+    pub size: u64,
     /// Where it lies on the disks.
     pub place: Place,
 }
@@ -38,7 +38,7 @@ pub struct FileState {
 /// Where the run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Regions are brought to flash before the jobs begin.
+    /// Agents join, or regions are brought to flash, before the jobs begin.
     Placing,
     /// Measured jobs run.
     Running,
@@ -130,7 +130,8 @@ impl<'a> Simulation<'a> {
         let gap = scenario.files.gap.map(|gap| gap.0);
         let place = |&(bytes, prepared): &(u64, bool)| {
             let random = headstart_units::chance::splitmix64(&mut random);
-            FileState { bytes, prepared, place: disks.place(bytes, gap, scenario.files.first_server, random) }
+            let place = disks.place(bytes, gap, scenario.files.first_server, random);
+            FileState { bytes, size: if prepared { bytes } else { 0 }, place }
         };
         let files = layout.files.iter().map(place).collect();
         Simulation {
@@ -205,8 +206,12 @@ impl<'a> Simulation<'a> {
             Event::Limit => self.stop_all(),
             Event::Ask(rank) => self.on_ask(rank),
             Event::Answer(rank) => self.on_answer(rank),
-            Event::Poll => self.on_poll(),
+            Event::Poll(agent) => self.on_poll(agent),
             Event::Copy(copy) => self.begin_copy(copy),
+            Event::Look(agent) => self.on_look(agent),
+            Event::Again(agent) => self.on_again(agent),
+            Event::Packet(packet) => self.on_packet(packet),
+            Event::Turn(agent) => self.on_turn(agent),
         }
         true
     }
@@ -223,7 +228,7 @@ impl<'a> Simulation<'a> {
                     }
                 }
                 Owner::Copy(copy) => self.on_copy_moved(copy),
-                Owner::Barrier => self.on_synced(),
+                Owner::Barrier(agent) => self.on_synced(agent),
                 Owner::End => self.on_flushed(),
             }
         }

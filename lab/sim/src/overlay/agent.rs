@@ -1,19 +1,17 @@
-//! The agent: core's overlay, and what it has under way on the tiers.
+//! An agent: core's overlay, and what it has under way on the tiers.
 
 use std::collections::BTreeMap;
 
 use headstart_overlay::journal::Identity;
 use headstart_overlay::{Answer, CopyOrder, CopyPiece, Output, Overlay, Process, Settings};
-use headstart_policy::client::chain::Chain;
-use headstart_policy::client::s4d::S4d;
 use headstart_protocol::handover::COPIES_MAX;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::Request as Message;
 use headstart_units::request::Range;
 use headstart_units::{GIB, MIB, Nanos};
 
+use super::member::Membership;
 use crate::tier::Place;
-use headstart_model::slab::Slab;
 
 /// No number at the agent.
 pub const NO_FILE: u32 = u32::MAX;
@@ -28,6 +26,8 @@ const HINT_POLL: Nanos = Nanos(20_000_000);
 const JOURNAL_UNWRITTEN_MAX: u64 = 4 << 20;
 /// The journal's file is replaced when it has grown by this.
 const JOURNAL_BYTES: u64 = 32 << 20;
+/// What a journal has on flash, on each server.
+const JOURNAL_PLACE: u64 = 64 * MIB;
 
 /// A copy under way.
 #[derive(Clone, Debug)]
@@ -38,26 +38,39 @@ pub struct Copy {
     pub runs: Vec<std::ops::Range<usize>>,
     /// Transfers that have ended: a fetch reads once and writes run by run, a write-back the other way round.
     pub step: usize,
+    /// The agent that makes it.
+    pub agent: u32,
     /// The node whose card it goes through.
     pub node: u32,
 }
 
 impl Copy {
     /// None of its transfers has begun.
-    pub fn new(order: CopyOrder, node: u32) -> Copy {
+    pub fn new(order: CopyOrder, agent: u32, node: u32) -> Copy {
         let mut end = 0;
         let runs = order.flash_runs().map(|run| {
             let start = end;
             end += run.len();
             start..end
         });
-        Copy { runs: runs.collect(), order, step: 0, node }
+        Copy { runs: runs.collect(), order, step: 0, agent, node }
     }
 
     /// The pieces of a run.
     pub fn run(&self, number: usize) -> &[CopyPiece] {
         &self.order.pieces[self.runs[number].clone()]
     }
+}
+
+/// A rank, as its agent knows it.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    /// Its number.
+    pub rank: u32,
+    /// Its message on the way to the agent.
+    pub asked: Option<Message<'static>>,
+    /// The answer on its way back.
+    pub answer: Option<Answer>,
 }
 
 /// Where a barrier stands.
@@ -73,13 +86,62 @@ pub enum Syncing {
     Journal,
 }
 
-/// Of each file of the scenario: its number at the agent, and the slow file's size.
+/// Which of how many agents it is: what it has on flash lies apart from what the others have there.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
-    /// [`NO_FILE`] while nobody has opened it.
-    pub number: u32,
-    /// Bytes.
-    pub size: u64,
+pub struct Lot {
+    /// Its number.
+    pub index: u32,
+    /// Agents.
+    pub of: u32,
+    /// The server of the first stripe of all that it has.
+    pub first_server: u32,
+}
+
+impl Lot {
+    /// Of numbers that each agent gives out, one that no other agent has.
+    pub fn number(&self, own: u64) -> u64 {
+        own * u64::from(self.of) + u64::from(self.index)
+    }
+
+    /// The space of one of its data files.
+    pub fn space(&self, data_file: u32) -> u32 {
+        self.number(data_file.into()) as u32
+    }
+
+    /// Where a data file lies on flash: behind all journals, each as far behind the one before as flash may ever need.
+    pub fn data_place(&self, data_file: u32) -> Place {
+        let base = JOURNAL_PLACE * u64::from(self.of) + u64::from(self.space(data_file)) * GIB;
+        Place { first_server: self.first_server, base }
+    }
+
+    fn journal_place(&self) -> Place {
+        Place { first_server: self.first_server, base: JOURNAL_PLACE * u64::from(self.index) }
+    }
+}
+
+/// The nodes of an agent.
+#[derive(Clone, Copy, Debug)]
+pub struct Nodes {
+    /// The first of them.
+    pub first: u32,
+    /// The one behind the last.
+    pub end: u32,
+    /// The next one to carry a copy.
+    next: u32,
+}
+
+impl Nodes {
+    /// From the first to the one before `end`.
+    pub fn new(first: u32, end: u32) -> Nodes {
+        Nodes { first, end, next: first }
+    }
+
+    /// Each in turn.
+    pub fn take(&mut self) -> u32 {
+        let node = self.next;
+        self.next = if node + 1 < self.end { node + 1 } else { self.first };
+        node
+    }
 }
 
 /// The journal: what of it no file holds yet, and what its file has.
@@ -116,59 +178,55 @@ pub struct Agent {
     pub overlay: Overlay,
     /// The shared file.
     pub memory: Memory,
-    /// The policies of the run.
-    pub chain: Chain,
-    /// S4D's cost models.
-    pub s4d: S4d,
-    /// The files of the scenario.
-    pub files: Vec<Known>,
-    /// By number at the agent, the file of the scenario.
+    /// Which one it is.
+    pub lot: Lot,
+    /// Its nodes.
+    pub nodes: Nodes,
+    /// Numbers of the scenario's files; [`NO_FILE`] while nobody has opened one.
+    pub numbers: Vec<u32>,
+    /// By number, the file of the scenario.
     pub by_number: BTreeMap<u32, u32>,
     /// The journal.
     pub journal: JournalFile,
-    /// Where data files lie, each as far behind the one before as flash may ever need.
-    pub data_base: u64,
     /// Copies under way.
-    pub copies: Slab<Copy>,
+    pub copies: u32,
     /// The barrier under way.
     pub syncing: Option<Syncing>,
-    /// Messages on their way to the agent, by slot; and answers on their way back.
-    pub asked: Vec<Option<Message<'static>>>,
-    /// Answers on their way back, by slot.
-    pub answers: Vec<Option<Answer>>,
+    /// Its ranks, by slot.
+    pub askers: Vec<Asker>,
     /// The next look around, if one is announced.
     pub poll_due: Option<Nanos>,
-    /// The next node to carry a copy.
-    pub next_node: u32,
     /// Everything is to go back to disk.
     pub draining: bool,
+    /// Nothing was dirty when it was last looked at, as it drained.
+    pub was_clean: bool,
+    /// As one of several.
+    pub membership: Membership,
 }
 
 impl Agent {
-    /// An agent for so many ranks and files of such sizes.
-    pub fn new(settings: Settings, chain: Chain, s4d: S4d, ranks: usize, sizes: &[u64]) -> Agent {
-        let memory = Memory::new(sizes.len() + 1, ranks.max(1), COPIES_MAX);
-        let files_max = sizes.len() + 1;
-        let mut overlay = Overlay::new(Settings { files_max, ..settings }, 0, 1);
-        for slot in 0..ranks as u32 {
+    /// An agent for these ranks, in the order of their slots, on a site with so many files.
+    pub fn new(settings: Settings, (lot, nodes): (Lot, Nodes), ranks: &[u32], files: usize) -> Agent {
+        let memory = Memory::new(settings.files_max, ranks.len().max(1), COPIES_MAX);
+        let mut overlay = Overlay::new(settings, 0, 1);
+        for slot in 0..ranks.len() as u32 {
             overlay.on_join(slot, Process { pid: slot + 1, start_time: 1 });
         }
         Agent {
             overlay,
             memory,
-            chain,
-            s4d,
-            files: sizes.iter().map(|size| Known { number: NO_FILE, size: *size }).collect(),
+            lot,
+            nodes,
+            numbers: vec![NO_FILE; files],
             by_number: BTreeMap::new(),
-            journal: JournalFile::default(),
-            data_base: 64 * MIB,
-            copies: Slab::default(),
+            journal: JournalFile { place: lot.journal_place(), ..JournalFile::default() },
+            copies: 0,
             syncing: None,
-            asked: vec![None; ranks],
-            answers: vec![None; ranks],
+            askers: ranks.iter().map(|rank| Asker { rank: *rank, asked: None, answer: None }).collect(),
             poll_due: None,
-            next_node: 0,
             draining: false,
+            was_clean: false,
+            membership: Membership::default(),
         }
     }
 
@@ -182,9 +240,17 @@ impl Agent {
         self.by_number[&number]
     }
 
-    /// Where a data file lies on flash.
-    pub fn data_place(&self, data_file: u32) -> Place {
-        Place { first_server: 0, base: self.data_base + u64::from(data_file) * GIB }
+    /// The agent has a file of the scenario under that number.
+    pub fn enter(&mut self, file: u32, number: u32) {
+        self.numbers[file as usize] = number;
+        self.by_number.insert(number, file);
+    }
+
+    /// The number is nobody's any more.
+    pub fn forget(&mut self, number: u32) {
+        if let Some(file) = self.by_number.remove(&number) {
+            self.numbers[file as usize] = NO_FILE;
+        }
     }
 
     /// Stores the records of what happened and returns what is to be done; again until there is nothing.
@@ -215,7 +281,7 @@ impl Agent {
 
     /// Whether nothing is dirty, nothing is under way and all of it is durable. Asks for the barrier that makes it so.
     pub fn is_clean(&mut self) -> bool {
-        let is_idle = self.overlay.dirty_bytes() == 0 && self.copies.is_empty() && self.syncing.is_none();
+        let is_idle = self.overlay.dirty_bytes() == 0 && self.copies == 0 && self.syncing.is_none();
         if is_idle && !self.overlay.is_durable() {
             // A record may have come after the last one.
             self.overlay.request_barrier();

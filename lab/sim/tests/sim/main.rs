@@ -1,6 +1,7 @@
 //! The simulator: what it costs, what it decides, and that its checkers agree.
 
 mod accesses;
+mod agents;
 mod closed_form;
 mod determinism;
 mod flow;

@@ -1,6 +1,7 @@
 //! Programs at random, under every policy, with all checks.
 
-use headstart_sim::scenario::{Job, Policy, Scenario, Size};
+use headstart_policy::client::chain::Chain;
+use headstart_sim::scenario::{Job, Join, Policy, Scenario, Size};
 use headstart_units::chance::splitmix64;
 use headstart_units::request::{Direction, Range};
 use headstart_units::{KIB, MIB};
@@ -99,6 +100,25 @@ fn every_byte_is_right_and_nothing_is_lost_whatever_programs_do() {
         for policy in Policy::ALL {
             println!("  {}", policy.name());
             let scenario = scenario_of(&mut Random(seed), policy);
+            run(&scenario, &|job, _| Box::new(program(seed * 2 + job as u64)) as Box<dyn Program>);
+        }
+    }
+}
+
+#[test]
+fn every_byte_is_right_whatever_programs_do_on_nodes_with_an_agent_each() {
+    let seed: Option<u64> = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = seed.map_or(1..=60, |seed| seed..=seed);
+    for seed in seeds {
+        println!("SEED={seed}");
+        for chain in [Chain::S4d, Chain::Auto] {
+            let mut random = Random(seed);
+            let mut scenario = scenario_of(&mut random, Policy::Overlay(chain));
+            scenario.clients.nodes = 2 + random.below(4) as u32;
+            scenario.cluster.agents = 2 + random.below(u64::from(scenario.clients.nodes) - 1) as u32;
+            scenario.cluster.join = [Join::Together, Join::OneByOne][random.below(2) as usize];
+            scenario.cluster.latency_ms = [0.0, 0.1, 5.0][random.below(3) as usize];
+            scenario.cluster.message_us = [0.0, 0.5, 500.0][random.below(3) as usize];
             run(&scenario, &|job, _| Box::new(program(seed * 2 + job as u64)) as Box<dyn Program>);
         }
     }
