@@ -131,7 +131,7 @@ impl<M: SharedMemory> Tiers<M> {
             Output::Punch(run) => self.store.punch(run),
             Output::RemoveDataFile(data_file) => self.store.remove_data_file(data_file),
             Output::Forget(file) => self.store.forget_slow(file),
-            Output::Send(_) | Output::Deadline(_) | Output::ReadLog(_) | Output::Expelled => {
+            Output::Send(_) | Output::Deadline(_) | Output::ReadLog(_) | Output::Salvage { .. } | Output::Expelled => {
                 unreachable!("these are the event loop's")
             }
         }

@@ -10,11 +10,12 @@
 //! their records in by order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use headstart_units::request::Range;
 
 use crate::log::{Log, Logged};
-use crate::names::{FileId, MemberId, Order};
+use crate::names::{FileId, MemberId, Order, Stamp};
 use crate::record::{Entry, Record, What};
 use crate::rules::{Rule, kept};
 use crate::spans::Spans;
@@ -145,6 +146,15 @@ impl Stack {
         let all: Vec<Order> = self.of_member(of).map(|stacked| stacked.record.order).filter(gone).collect();
         all.into_iter().for_each(|order| self.forget(order));
         self.merge(of, &log.of(file));
+    }
+
+    /// Members whose logs have records of the file.
+    pub(crate) fn members(&self) -> Vec<MemberId> {
+        let last = Order { epoch: Stamp { view: u64::MAX, count: u64::MAX }, seq: u64::MAX };
+        let behind = |member: MemberId| (Bound::Excluded((member, last)), Bound::Unbounded);
+        let first = self.of.first().map(|(member, _)| *member);
+        let next = |member: &MemberId| self.of.range(behind(*member)).next().map(|(member, _)| *member);
+        std::iter::successors(first, next).collect()
     }
 
     /// Whether all that a member's log has of the file is dead, and covers nothing.

@@ -2,7 +2,7 @@
 
 use crate::errno;
 use crate::flash_space::Run;
-use headstart_cluster::MemberId;
+use headstart_cluster::{FileId, MemberId};
 use headstart_protocol::message::Envelope;
 use headstart_units::Nanos;
 use headstart_units::request::Range;
@@ -199,6 +199,14 @@ pub enum Output {
     Deadline(Nanos),
     /// Read the log of a member that is out, up to its cut; then [`super::Overlay::on_log_read`].
     ReadLog(MemberId),
+    /// Copy what the log of a member that is out has of a file to the slow file, durably, and note that it was; then
+    /// [`super::Overlay::on_salvaged`]. Nobody else touches those bytes.
+    Salvage {
+        /// The file.
+        file: FileId,
+        /// Whose log.
+        of: MemberId,
+    },
     /// This member was expelled: its threads fail, and no copy begins any more.
     Expelled,
 }

@@ -25,6 +25,12 @@ use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
 use crate::parts::sharing::{Cluster, Leaving, Standing};
 
+/// So many files of members that are gone are copied at once; assumed: they are copied one by one, and the next one is
+/// not to wait for a message.
+const SALVAGES_MAX: usize = 16;
+/// So many that nobody asks for begin to be owned at a time; assumed: their messages are one packet.
+const ORPHANS_MAX: usize = 64;
+
 /// All bytes of a file.
 const ALL: Range = Range { offset: 0, length: u64::MAX };
 
@@ -58,6 +64,7 @@ impl Overlay {
     /// A look at the membership service, begun at `started`, has shown this view; both times by CLOCK_MONOTONIC.
     pub fn on_view(&mut self, shared: Shared<'_>, started: Nanos, now: Nanos, view: Arc<View>) {
         if let Some(cluster) = self.sharing.get_mut() {
+            cluster.ask_anew();
             cluster.member.on_view(started, now, view);
             self.progress(shared);
             self.show_all_left_alone(shared);
@@ -90,7 +97,52 @@ impl Overlay {
         cluster.ask_anew();
         cluster.wanted().into_iter().for_each(|file| cluster.member.own(file));
         cluster.member.again();
+        self.salvage();
         self.progress(shared);
+    }
+
+    /// What members that are gone have on flash goes to the disks, by whoever owns the file. What nobody asks for is
+    /// owned by its home.
+    fn salvage(&mut self) {
+        let Some(cluster) = self.sharing.get_mut().filter(|cluster| cluster.member.has_logs_of_others()) else {
+            return;
+        };
+        for file in cluster.member.orphans().into_iter().take(ORPHANS_MAX) {
+            cluster.member.own(file);
+        }
+        for (file, of) in cluster.begin_salvages(SALVAGES_MAX) {
+            self.outbox.push(Output::Salvage { file, of });
+        }
+    }
+
+    /// What the log of a member that is out has of a file is in the slow file, durably, and noted; or could not be
+    /// copied, and is tried again.
+    pub fn on_salvaged(&mut self, shared: Shared<'_>, file: FileId, of: MemberId, done: bool) {
+        let Some(cluster) = self.sharing.get_mut() else { return };
+        if cluster.end_salvage(file, of) && done {
+            cluster.member.on_salvaged(file, of);
+            cluster.ask_anew();
+        }
+        self.salvage();
+        self.progress(shared);
+    }
+
+    /// That of a file all was salvaged before the log was read: by an owner of before.
+    pub fn was_salvaged(&mut self, shared: Shared<'_>, file: FileId, of: MemberId) {
+        if let Some(cluster) = self.sharing.get_mut() {
+            cluster.member.on_salvaged(file, of);
+            self.progress(shared);
+        }
+    }
+
+    /// Whether members that are gone may have something on flash.
+    pub fn has_logs_of_others(&self) -> bool {
+        self.sharing.get().is_some_and(|cluster| cluster.member.has_logs_of_others())
+    }
+
+    /// Members that are gone and whose logs nobody needs: the view is to go on without them.
+    pub fn members_emptied(&self) -> Vec<MemberId> {
+        self.sharing.get().map(|cluster| cluster.member.emptied()).unwrap_or_default()
     }
 
     /// Members of which something is awaited: one that is silent is to be expelled.

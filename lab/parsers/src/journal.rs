@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use headstart_cluster::{MemberId, Order, Stamp};
 use headstart_overlay::journal::{HEADER_BYTES, Header, Identity, Record, records as records_of};
+use headstart_overlay::member_log::{durable_bytes, log_of};
 use headstart_overlay::recovery::{Recovered, Replay};
 use headstart_overlay::{Overlay, Settings};
 use headstart_units::Capacity;
@@ -16,6 +17,10 @@ pub fn bytes(bytes: &[u8]) {
     if let Ok(header) = Header::decode(bytes) {
         assert_eq!(Header::decode(&header.encode()), Ok(header));
     }
+    let counts = durable_bytes(bytes);
+    assert!(counts <= bytes.len(), "no more counts than there is");
+    log_of(&bytes[..counts]);
+    log_of(bytes);
     let mut last = HEADER_BYTES as u64;
     for (record, end) in records_of(bytes) {
         assert!(last < end && end <= (HEADER_BYTES + bytes.len()) as u64, "a record ends within the journal");
@@ -32,6 +37,7 @@ pub fn records(bytes: &[u8]) {
     while !source.is_empty() {
         record(&mut source, body.len() as u64).encode(&mut body);
     }
+    log_of(&body);
     for replay in [Replay::Everything, Replay::ToLastBarrier] {
         let recovered = Recovered::replay(&body, replay);
         assert_disjoint(&recovered);

@@ -89,6 +89,33 @@ impl Member {
         self.hear_own();
     }
 
+    /// Files that this member owns, at most so many, of which nothing is left but what logs of members have that are out
+    /// and copy nothing any more: whose log has what. Whoever copies that to the slow file, durably, notes so where all
+    /// look who read such a log anew, and says [`Member::on_salvaged`]. Until then readers are told where it lies.
+    pub fn salvageable(&self, most: usize) -> Vec<(FileId, MemberId)> {
+        let is_over = |of: MemberId| self.buried.contains_key(&of) && !self.view.may_land(of);
+        let logs = self.buried.iter().filter(|(member, _)| is_over(**member));
+        let named = logs.flat_map(|(member, log)| log.files().into_iter().map(|file| (file, *member)));
+        let ready = |file: &FileId| self.owners.get(file).is_some_and(|owner| owner.can_be_salvaged(is_over));
+        named.filter(|(file, _)| ready(file)).take(most).collect()
+    }
+
+    /// What the log of a member that is out says of a file lies in the slow file, durably, and this is noted.
+    pub fn on_salvaged(&mut self, file: FileId, of: MemberId) {
+        if let Some(log) = self.buried.get_mut(&of) {
+            log.forget_file(file);
+        }
+        self.with_owner(file, |owner, site, mail| owner.on_view(site, mail));
+        self.settle_own(file);
+        self.tell_emptied();
+        self.hear_own();
+    }
+
+    /// Whether logs of members that are out are in the view.
+    pub fn has_logs_of_others(&self) -> bool {
+        self.view.gone().next().is_some()
+    }
+
     /// Tells homes of slots that moved what this member has there.
     pub(super) fn declare(&mut self) {
         let mut homes: BTreeMap<Seat, Vec<u16>> = BTreeMap::new();

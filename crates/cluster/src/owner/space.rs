@@ -86,6 +86,13 @@ impl Owner {
         }
     }
 
+    /// Whether all that there is of the file lies in logs of members that are over, and nobody touches its slow bytes.
+    pub(crate) fn can_be_salvaged(&self, is_over: impl Fn(MemberId) -> bool) -> bool {
+        let members = self.stack.members();
+        let idle = self.copies.is_empty() && !self.access.is_writing(ALL);
+        self.serves() && idle && !members.is_empty() && members.into_iter().all(is_over)
+    }
+
     /// Tells the home of members that are out, whose logs have nothing of the file any more that may count.
     pub(super) fn tell_drained(&mut self, site: &Site<'_>, again: bool, mail: &mut Mail) {
         if !self.serves() {
@@ -94,7 +101,7 @@ impl Owner {
         for (member, log) in site.buried {
             let read =
                 || self.space.reading.keys().any(|order| self.stack.get(*order).is_some_and(|of| of.of == *member));
-            if !log.speaks_of(self.file) || !self.stack.is_drained(*member) || read() {
+            if !log.names(self.file) || !self.stack.is_drained(*member) || read() {
                 continue;
             }
             let heard = self.space.drained.get(member).copied();

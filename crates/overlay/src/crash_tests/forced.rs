@@ -13,6 +13,7 @@ mod leaps;
 mod left_alone;
 mod lengthening;
 mod listings;
+mod node_deaths;
 mod online;
 mod regions;
 mod rings;

@@ -79,6 +79,8 @@ pub struct Agent {
     pub mapped_before: u64,
     /// It is dead, and no other has started.
     pub is_dead: bool,
+    /// Its node is dead for good.
+    pub is_lost: bool,
     /// It dies after so many steps of carrying out.
     pub dying: Option<u64>,
     /// Write-backs of dead agents that may still land.
@@ -105,6 +107,7 @@ impl Agent {
             leaked_pages: 0,
             mapped_before: 0,
             is_dead: false,
+            is_lost: false,
             dying: None,
             ghosts: Vec::new(),
             restarts: 0,
@@ -413,7 +416,9 @@ impl World {
             Output::List(index) => self.agents[self.at].overlay.list(self.agents[self.at].memory.view(), index),
             Output::Send(envelope) => self.send_to_member(envelope),
             Output::Unsynced(_) | Output::Forget(_) | Output::Deadline(_) => {}
-            Output::ReadLog(_) | Output::Expelled => unreachable!("nobody is expelled"),
+            Output::ReadLog(member) => self.read_log(member),
+            Output::Salvage { file, of } => self.salvage(file, of),
+            Output::Expelled => unreachable!("who is expelled is dead"),
         }
     }
 
@@ -483,6 +488,9 @@ impl World {
             self.at = self.random.below(self.agents.len() as u64) as usize;
         }
         let choice = self.random.below(100);
+        if self.agents[self.at].is_lost {
+            return;
+        }
         if self.agents[self.at].is_dead {
             return self.step_without_agent(choice, begin);
         }
@@ -571,7 +579,7 @@ impl World {
     /// Runs until nobody is under way; the number of steps is bounded.
     pub fn quiesce(&mut self) {
         for _ in 0..200_000 {
-            let works = |agent: &Agent| !agent.tasks.is_empty() || agent.is_dead;
+            let works = |agent: &Agent| !agent.tasks.is_empty() || (agent.is_dead && !agent.is_lost);
             let busy = self.ranks.iter().any(Rank::is_busy) || self.agents.iter().any(works);
             if !busy && !self.is_between() {
                 for at in 0..self.agents.len() {

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headstart_cluster::{FileId, Member, RequestId, Stamp, Writing};
+use headstart_cluster::{FileId, Member, MemberId, RequestId, Stamp, Writing};
 use headstart_units::request::Range;
 
 /// Where a file stands.
@@ -52,6 +52,8 @@ pub(crate) struct Cluster {
     named: BTreeMap<FileId, Vec<Writing>>,
     /// Files that this member is to own, if nobody does.
     wanted: BTreeSet<FileId>,
+    /// Files whose bytes the runtime copies from data files of members that are gone.
+    salvages: BTreeSet<(FileId, MemberId)>,
     asks: u64,
 }
 
@@ -68,6 +70,7 @@ impl Cluster {
             leaving: BTreeMap::new(),
             named: BTreeMap::new(),
             wanted: BTreeSet::new(),
+            salvages: BTreeSet::new(),
             asks: 0,
         }
     }
@@ -160,6 +163,20 @@ impl Cluster {
     /// Files with threads that were.
     pub(crate) fn named(&self) -> impl Iterator<Item = (FileId, &[Writing])> {
         self.named.iter().map(|(file, writers)| (*file, writers.as_slice()))
+    }
+
+    /// Files to be salvaged that are not yet, so many at once at most.
+    pub(crate) fn begin_salvages(&mut self, most: usize) -> Vec<(FileId, MemberId)> {
+        let ready = self.member.salvageable(most);
+        let room = most.saturating_sub(self.salvages.len());
+        let new: Vec<_> = ready.into_iter().filter(|of| !self.salvages.contains(of)).take(room).collect();
+        self.salvages.extend(&new);
+        new
+    }
+
+    /// It is, or failed; false if it was not under way.
+    pub(crate) fn end_salvage(&mut self, file: FileId, of: MemberId) -> bool {
+        self.salvages.remove(&(file, of))
     }
 
     /// This member is to own the file; true if that is news.

@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
-use headstart_cluster::{Envelope, MemberId, Seat, Timing, View};
+use std::collections::BTreeSet;
+
+use headstart_cluster::{Envelope, FileId, Log, MemberId, Seat, Timing, View};
 use headstart_units::Nanos;
+use headstart_units::request::Range;
 
 use super::{Agent, RANKS, World};
+use crate::crash_tests::storage::{Store, moved};
+use crate::journal::HEADER_BYTES;
+use crate::member_log::{durable_bytes, log_of, maps_of, position_told};
 
 /// Nobody is expelled: whoever does not answer is waited for.
 const TIMING: Timing = Timing { hold: Nanos(u64::MAX / 4), margin: Nanos::ZERO };
@@ -18,6 +24,10 @@ pub struct Between {
     pub losses: u64,
     /// How many there were.
     pub sent: u64,
+    /// What was noted durably of files of nodes that are dead: their bytes are in the slow files.
+    pub salvaged: BTreeSet<(MemberId, FileId)>,
+    /// Files whose bytes were copied for that.
+    pub copied: u64,
 }
 
 /// The member of a node.
@@ -41,7 +51,8 @@ impl World {
     pub fn cluster(&mut self, losses: u64) {
         let seat = |node: usize| Seat { member: member(node), incarnation: 0 };
         let view = Arc::new(View::first((0..self.agents.len()).map(seat).collect(), 64));
-        self.cluster = Some(Between { messages: Vec::new(), view, losses, sent: 0 });
+        self.cluster =
+            Some(Between { messages: Vec::new(), view, losses, sent: 0, salvaged: BTreeSet::new(), copied: 0 });
         for rank in &mut self.ranks {
             rank.slot = super::NO_SLOT;
         }
@@ -76,12 +87,75 @@ impl World {
         self.look();
     }
 
+    /// The node dies for good, with its threads, which have nothing under way. The others go on without it: what it had
+    /// synced counts.
+    pub fn lose_node(&mut self, node: usize) {
+        self.at = node;
+        self.kill_agent();
+        let agent = &mut self.agents[node];
+        agent.is_lost = true;
+        agent.ghosts.clear();
+        agent.data.values_mut().for_each(|store| store.lose_power(&mut self.random));
+        agent.journal.lose_power(&mut self.random);
+        let (cut, between) = (position_told(self.durable_log(node)), self.cluster.as_mut().expect("there are others"));
+        let gone = member(node);
+        let view = between.view.without(gone).and_then(|view| view.with_cut(gone, cut)?.quieted(gone));
+        between.view = Arc::new(view.expect("it has a seat"));
+        for at in (0..self.agents.len()).filter(|at| *at != node) {
+            self.at = at;
+            self.look();
+        }
+    }
+
+    /// What a barrier covered of a node's journal.
+    fn durable_log(&self, node: usize) -> &[u8] {
+        let body = &self.agents[node].journal.bytes[HEADER_BYTES..];
+        &body[..durable_bytes(body)]
+    }
+
+    /// What a member that is gone had recorded, but for what was noted to be in the slow files.
+    pub fn read_log(&mut self, of: MemberId) {
+        let mut log: Log = log_of(self.durable_log(of.node as usize));
+        let between = self.cluster.as_ref().expect("there are others");
+        let salvaged = between.salvaged.iter().filter(|(member, _)| *member == of);
+        salvaged.for_each(|(_, file)| log.forget_file(*file));
+        let agent = &mut self.agents[self.at];
+        agent.overlay.on_log_read(agent.memory.view(), of, log);
+    }
+
+    /// Copies what a node that is gone has of a file to the slow file, unless that was done before.
+    pub fn salvage(&mut self, file: FileId, of: MemberId) {
+        let between = self.cluster.as_mut().expect("there are others");
+        if between.salvaged.insert((of, file)) {
+            between.copied += 1;
+            let maps = maps_of(self.durable_log(of.node as usize));
+            let known = maps.files.values().filter(|known| known.identity.inode == file.0);
+            let dirty: Vec<_> = known.flat_map(|known| known.map.iter()).filter(|mapped| mapped.dirty).collect();
+            let at = |inode: &&mut super::Inode| inode.identity.inode == file.0 && inode.linked;
+            let slow = &mut self.inodes.iter_mut().find(at).expect("it has a name").store;
+            for mapped in dirty {
+                let data: &Store = &self.agents[of.node as usize].data[&mapped.data_file];
+                let there = Range::new(mapped.place, mapped.range.length);
+                slow.write(moved(&data.read(there), mapped.place, mapped.range.offset));
+            }
+            slow.sync();
+        }
+        let agent = &mut self.agents[self.at];
+        agent.overlay.on_salvaged(agent.memory.view(), file, of, true);
+    }
+
+    /// How many files were copied from nodes that are gone.
+    pub fn copied_from_the_dead(&self) -> u64 {
+        self.cluster.as_ref().map_or(0, |between| between.copied)
+    }
+
     /// Whether messages are under way, or awaited, or a view has not been seen.
     pub fn is_between(&self) -> bool {
         let Some(between) = &self.cluster else { return false };
         let waits = |agent: &Agent| {
             agent.overlay.view().map(View::number) != Some(between.view.number())
                 || !agent.overlay.waits_for_members().is_empty()
+                || (agent.overlay.has_logs_of_others() && agent.overlay.members_emptied().is_empty())
         };
         !between.messages.is_empty() || self.agents.iter().any(|agent| !agent.is_dead && waits(agent))
     }
