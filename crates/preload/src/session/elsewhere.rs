@@ -18,7 +18,7 @@ use libc::{c_char, c_int};
 use super::complaints::complain;
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
-use crate::programs::environment::{Strings, current, strings};
+use crate::programs::environment::strings::{self, Strings, current};
 use crate::settings::settings;
 
 const UNKNOWN: u8 = 0;
