@@ -14,7 +14,7 @@ demo | the MPI program and its launcher | libopenmpi-dev openmpi-bin
 demo | emulated file servers that are mounted | fuse3
 demo | the demo itself | python3
 test | programs that run under Headstart unmodified (docs/reference/programs.md) | bzip2 fio git openssl perl python3-venv rsync sqlite3 xz-utils
-test | Fortran, HDF5 and MPI programs that run under Headstart | gfortran hdf5-tools libhdf5-mpich-dev libhdf5-openmpi-dev libmpich-dev mpich python3-h5py python3-mpi4py python3-numpy
+test | Fortran, HDF5 and MPI programs that run under Headstart | gfortran hdf5-tools libhdf5-mpich-dev libhdf5-openmpi-dev libmpich-dev mpich python3-h5py python3-h5py-mpi python3-mpi4py python3-numpy
 test | real parallel file systems as slow directories | glusterfs-server iproute2 moosefs-chunkserver moosefs-client moosefs-master
 test | clusters out of namespaces, and what their nodes can agree by (lab/nodes) | etcd-client etcd-server iproute2 util-linux
 test | clients and servers of network block devices for volumes | libnbd-bin nbdkit nbdkit-plugin-dev qemu-utils

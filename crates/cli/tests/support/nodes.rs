@@ -89,16 +89,24 @@ pub fn managed(nodes: &Nodes) -> impl Fn(&str, &[&str]) -> Command {
 
 /// The same on two other directories.
 pub fn managed_in(nodes: &Nodes, slow: PathBuf, fast: PathBuf) -> impl Fn(&str, &[&str]) -> Command {
-    let site = TestSite::on(slow, fast, "16MiB");
+    write_site(nodes, slow, fast, "16MiB");
+    move |node, words| headstart(nodes, node, words)
+}
+
+/// Writes the nodes' site file, by which everything is wanted on flash.
+pub fn write_site(nodes: &Nodes, slow: PathBuf, fast: PathBuf, capacity: &str) {
+    let site = TestSite::on(slow, fast, capacity);
     fs::copy(&site.file, nodes.shared.join("site.toml")).unwrap();
-    move |node, words| {
-        let mut command = nodes.on(node, &[HEADSTART]);
-        command.args(words).env("HEADSTART_SITE", nodes.shared.join("site.toml"));
-        for variable in ["LD_PRELOAD", "HEADSTART_RUNTIME_BASE", "HEADSTART_LIBRARY"] {
-            command.env_remove(variable);
-        }
-        command
+}
+
+/// `headstart WORDS` in a node, by that site file.
+pub fn headstart(nodes: &Nodes, node: &str, words: &[&str]) -> Command {
+    let mut command = nodes.on(node, &[HEADSTART]);
+    command.args(words).env("HEADSTART_SITE", nodes.shared.join("site.toml"));
+    for variable in ["LD_PRELOAD", "HEADSTART_RUNTIME_BASE", "HEADSTART_LIBRARY"] {
+        command.env_remove(variable);
     }
+    command
 }
 
 /// Puts the word at the start of a file that is there, as a program would that keeps it open.
