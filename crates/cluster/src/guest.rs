@@ -8,6 +8,7 @@ use crate::message::{Answer, Ask, Message, Writers, Writing};
 use crate::names::{FileId, Order, RequestId, Seat, Stamp};
 use crate::rules::{Rule, kept};
 use crate::spans::Spans;
+use crate::view::View;
 
 /// All bytes of a file.
 pub(crate) const ALL: Range = Range { offset: 0, length: u64::MAX };
@@ -237,8 +238,8 @@ impl Guest {
     }
 
     /// An agent is not in the view any more. Bits stay as they are until somebody claims the file.
-    pub(crate) fn on_view(&mut self, seats: &[Seat]) {
-        if self.owner.is_some_and(|(owner, _)| !seats.contains(&owner)) {
+    pub(crate) fn on_view(&mut self, view: &View) {
+        if self.owner.is_some_and(|(owner, _)| !view.has(owner)) {
             self.owner = None;
         }
     }

@@ -66,7 +66,7 @@ impl Home {
             if let Some(named) = &mut known.named {
                 named.ask.retain(|member| names.contains(member));
             }
-            if known.named.as_ref().is_some_and(|named| !view.seats().contains(&named.owner)) {
+            if known.named.as_ref().is_some_and(|named| !view.has(named.owner)) {
                 known.named = None;
                 known.logged = true;
             }
@@ -119,7 +119,10 @@ impl Home {
         if !all_buried && kept(Rule::ListLogs) {
             return;
         }
-        let all_told = |told: &BTreeSet<MemberId>| view.seats().iter().all(|seat| told.contains(&seat.member));
+        // Too few cannot be all: this is asked at each of them.
+        let all_told = |told: &BTreeSet<MemberId>| {
+            told.len() >= view.seats().len() && view.seats().iter().all(|seat| told.contains(&seat.member))
+        };
         let ready: Vec<u16> = self
             .collecting
             .iter()

@@ -126,9 +126,9 @@ impl Member {
         members.extend(self.home.waits_for(&self.view));
         members.extend(self.pings.values());
         members.extend(self.undeclared.iter().map(|slot| self.view.holder(*slot).member));
-        for (file, guest) in &self.guests {
-            let asked = guest.owner().map_or(self.view.home(*file), |(owner, _)| owner);
-            members.extend(guest.waits().then_some(asked.member));
+        for (file, guest) in self.guests.iter().filter(|(_, guest)| guest.waits()) {
+            let asked = guest.owner().map_or_else(|| self.view.home(*file), |(owner, _)| owner);
+            members.insert(asked.member);
         }
         members.remove(&self.seat.member);
         members
@@ -148,7 +148,8 @@ impl Member {
         for (id, member) in pings {
             self.tell(member, Message::Ping(id));
         }
-        let files: Vec<FileId> = self.guests.keys().copied().collect();
+        let to_say = |guest: &Guest| guest.waits() || guest.last_list().is_some();
+        let files: Vec<FileId> = self.guests.iter().filter(|(_, guest)| to_say(guest)).map(|(file, _)| *file).collect();
         for file in files {
             self.forward(file);
             self.list_again(file);

@@ -44,6 +44,7 @@ struct Slot {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct View {
     number: u64,
+    /// In their order, so that one is found among a thousand in ten steps.
     seats: Vec<Seat>,
     slots: Vec<Slot>,
     gone: Vec<Gone>,
@@ -53,8 +54,9 @@ pub struct View {
 
 impl View {
     /// The first view of a site.
-    pub fn first(seats: Vec<Seat>, slots: usize) -> View {
+    pub fn first(mut seats: Vec<Seat>, slots: usize) -> View {
         assert!(!seats.is_empty(), "a view has members");
+        seats.sort_unstable();
         let holder = |slot: usize| Slot { holder: seats[slot % seats.len()], since: 1 };
         View { number: 1, slots: (0..slots).map(holder).collect(), seats, gone: Vec::new(), lives: BTreeMap::new() }
     }
@@ -115,7 +117,18 @@ impl View {
 
     /// The agent of a member.
     pub fn seat(&self, member: MemberId) -> Option<Seat> {
-        self.seats.iter().copied().find(|seat| seat.member == member)
+        let place = self.seats.binary_search_by_key(&member, |seat| seat.member);
+        place.ok().map(|place| self.seats[place])
+    }
+
+    /// Whether it is one of the members' agents.
+    pub fn has(&self, seat: Seat) -> bool {
+        self.seat(seat.member) == Some(seat)
+    }
+
+    /// Whether it names the member, seated or gone.
+    pub(crate) fn names(&self, member: MemberId) -> bool {
+        self.seat(member).is_some() || self.gone.iter().any(|gone| gone.member == member)
     }
 
     /// What became of a member.

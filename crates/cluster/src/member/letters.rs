@@ -13,9 +13,7 @@ impl Member {
     /// A message has come. Whether it counts: if not, its sender or this agent has an older view, and the register is
     /// to be looked at.
     pub fn on_message(&mut self, envelope: Envelope) -> bool {
-        let counts = envelope.to == self.seat
-            && envelope.view == self.view.number()
-            && self.view.seats().contains(&envelope.from);
+        let counts = envelope.to == self.seat && envelope.view == self.view.number() && self.view.has(envelope.from);
         if self.expelled || (!counts && kept(Rule::OldView)) {
             return false;
         }
@@ -43,7 +41,11 @@ impl Member {
             Message::Emptied(member) => self.home.on_emptied(from, member),
             Message::Ping(id) => self.send(from, Message::Pong(id)),
             Message::Pong(id) => self.on_pong(from.member, id),
-            Message::Heard(slots) => self.undeclared.retain(|slot| !slots.contains(slot)),
+            Message::Heard(slots) => {
+                for slot in &slots {
+                    self.undeclared.remove(slot);
+                }
+            }
             // The home is asked when what waits is said again: at once, the two would go round until the one that was
             // named hears of it.
             Message::NotMine(file, epoch) => self.guests.entry(file).or_default().on_not_mine(from, epoch),

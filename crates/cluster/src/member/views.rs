@@ -20,7 +20,7 @@ impl Member {
         if self.expelled || view.number() < self.view.number() {
             return;
         }
-        if !view.seats().contains(&self.seat) {
+        if !view.has(self.seat) {
             self.expelled = true;
             self.out.push(Output::Expelled);
             return;
@@ -45,7 +45,7 @@ impl Member {
         self.buried.retain(|member, _| self.view.gone().any(|(gone, _)| gone == *member));
         self.drop_given_up(before);
         for guest in self.guests.values_mut() {
-            guest.on_view(self.view.seats());
+            guest.on_view(&self.view);
         }
         self.home.on_view(self.seat, before, &self.view);
         let lost: Vec<RequestId> = self
@@ -58,8 +58,7 @@ impl Member {
             self.pings.remove(&id);
             self.out.push(Output::Answer(id, Answer::Again));
         }
-        let dismissed: Vec<MemberId> =
-            named.into_iter().filter(|member| !self.view.named().any(|other| other == *member)).collect();
+        let dismissed: Vec<MemberId> = named.into_iter().filter(|member| !self.view.names(*member)).collect();
         self.with_owners(|owner, site, mail| owner.on_dismissed(site, &dismissed, mail));
         self.settle_all_own();
         self.with_home(|home, view, buried, mail| home.serve(view, buried, mail));
@@ -116,26 +115,29 @@ impl Member {
         self.view.gone().next().is_some()
     }
 
-    /// Tells homes of slots that moved what this member has there.
+    /// Tells homes of slots that moved what this member has there: each file is looked at once, whatever the homes.
     pub(super) fn declare(&mut self) {
-        let mut homes: BTreeMap<Seat, Vec<u16>> = BTreeMap::new();
+        let mut homes: BTreeMap<Seat, (Vec<u16>, Vec<Declared>)> = BTreeMap::new();
         for slot in &self.undeclared {
-            homes.entry(self.view.holder(*slot)).or_default().push(*slot);
+            homes.entry(self.view.holder(*slot)).or_default().0.push(*slot);
         }
-        for (home, slots) in homes {
-            let files = self.declared(&slots);
+        let files = if homes.is_empty() { Vec::new() } else { self.declared() };
+        for declared in files {
+            homes.entry(self.view.home(declared.file)).or_default().1.push(declared);
+        }
+        for (home, (slots, files)) in homes {
             self.send(home, Message::Declare(slots, files));
         }
     }
 
-    fn declared(&self, slots: &[u16]) -> Vec<Declared> {
+    fn declared(&self) -> Vec<Declared> {
         let logged = self.log.files();
         let mut files: Vec<FileId> = self
             .guests
             .keys()
             .chain(self.owners.keys())
             .chain(&logged)
-            .filter(|file| slots.contains(&self.view.slot(**file)))
+            .filter(|file| self.undeclared.contains(&self.view.slot(**file)))
             .copied()
             .collect();
         files.sort_unstable();
