@@ -47,6 +47,20 @@ pub enum Note {
         /// When it was made; zero where that is not known.
         birth_ns: u64,
     },
+    /// Somebody has set the file's time of last write.
+    TimesSet {
+        /// The file.
+        file: FileId,
+        /// When it was made; zero where that is not known.
+        birth_ns: u64,
+    },
+    /// The file cannot leave the sender's flash, so that who asks for it waits in vain; or it can after all.
+    Stuck {
+        /// The file.
+        file: FileId,
+        /// The error number of its write-back; zero: it can.
+        errno: u32,
+    },
     /// Nothing may come to flash from now on and all leaves it (`on`), or it may come again.
     KeepOff {
         /// Which of both.

@@ -64,7 +64,11 @@ impl Note {
             Note::Renamed { old, new, .. } => old.len() + new.len(),
             Note::At { path, .. } | Note::Named { path, .. } => path.len(),
             Note::Off { problem, .. } => problem.len(),
-            Note::Unlinked { .. } | Note::WhereIs { .. } | Note::KeepOff { .. } => 0,
+            Note::Unlinked { .. }
+            | Note::WhereIs { .. }
+            | Note::TimesSet { .. }
+            | Note::Stuck { .. }
+            | Note::KeepOff { .. } => 0,
         }
     }
 

@@ -3,12 +3,12 @@
 //! A file is its inode. While the agent has it open its path matters to the next agent alone; one that does not find a
 //! file asks the others, and nobody reads older bytes meanwhile.
 
-use headstart_cluster::{Concerned, FileId};
+use headstart_cluster::{Concerned, FileId, Seat};
 use headstart_protocol::shared::Shared;
 
 use crate::journal::{Identity, Record};
 use crate::overlay::Overlay;
-use crate::parts::sharing::Standing;
+use crate::parts::sharing::{Cluster, Standing};
 
 impl Overlay {
     /// A directory was renamed, or two things were exchanged.
@@ -52,6 +52,25 @@ impl Overlay {
     pub fn found_again(&mut self, shared: Shared<'_>, number: u32) {
         self.file(number).write_back_error = None;
         self.progress(shared);
+    }
+
+    /// Files that other members ask for and that cannot leave flash here, since this was last asked, with the error number
+    /// of the write-back; no number: one can after all. All members are to hear of it.
+    pub fn take_stuck(&mut self) -> Vec<(FileId, Option<i32>)> {
+        self.sharing.get_mut().map(Cluster::take_stuck).unwrap_or_default()
+    }
+
+    /// All of them, for a member that is new.
+    pub fn stuck_files(&self) -> Vec<(FileId, i32)> {
+        self.sharing.get().map(|cluster| cluster.stuck().collect()).unwrap_or_default()
+    }
+
+    /// A file cannot leave flash at another member, or can after all, says its agent.
+    pub fn stuck_elsewhere(&mut self, shared: Shared<'_>, from: Seat, file: FileId, errno: Option<i32>) {
+        if let Some(cluster) = self.sharing.get_mut() {
+            cluster.stick_elsewhere(from, file, errno);
+            self.progress(shared);
+        }
     }
 
     /// Whether another member waits for the file to leave flash.

@@ -76,6 +76,12 @@ impl Answer {
         Answer::Error { errno: errno::EIO, text: text.into() }
     }
 
+    /// Another node asks for the file, and it cannot leave flash where it is.
+    pub(crate) fn stuck(errno: i32) -> Answer {
+        let text = "its bytes cannot leave the flash of the node that has them; 'headstart check' says why";
+        Answer::Error { errno, text: text.into() }
+    }
+
     /// The message broke the protocol.
     pub(crate) fn protocol_error(text: &str) -> Answer {
         Answer::Error { errno: errno::EPROTO, text: text.into() }

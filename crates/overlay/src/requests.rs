@@ -184,8 +184,8 @@ impl Overlay {
 
     fn attempt(&mut self, shared: Shared<'_>, pending: &mut Pending) -> Option<Answer> {
         let slot = pending.envelope.slot;
-        if pending.touched().is_some_and(|file| self.sharing.holds_back(file)) {
-            return None;
+        if let Some(file) = pending.touched().filter(|file| self.sharing.holds_back(*file)) {
+            return self.sharing.why_stuck(file).map(Answer::stuck);
         }
         match pending.operation {
             Operation::Commit(_) => self.attempt_commit(shared, pending),

@@ -65,6 +65,7 @@ impl Overlay {
     pub fn on_view(&mut self, shared: Shared<'_>, started: Nanos, now: Nanos, view: Arc<View>) {
         if let Some(cluster) = self.sharing.get_mut() {
             cluster.ask_anew();
+            cluster.unstick_for(&view);
             cluster.member.on_view(started, now, view);
             self.progress(shared);
             self.show_all_left_alone(shared);
@@ -283,14 +284,17 @@ impl Overlay {
             return self.answer_fence(shared, file, None);
         }
         for number in numbers {
+            let mut asked_again = false;
             if let Some(cluster) = self.sharing.get_mut() {
+                asked_again = cluster.standing(number) == Standing::Leaving;
                 cluster.stand(number, Standing::Leaving);
             }
             self.granules.deny(shared, number);
             self.show_left_alone(shared, number);
             self.close_granules(shared, number, ALL);
             self.cancel_fetches(number, ALL);
-            if let Some(known) = self.files.get_mut(&number) {
+            // What failed is tried once; from then on whoever asks hears why.
+            if let Some(known) = self.files.get_mut(&number).filter(|_| !asked_again) {
                 known.write_back_error = None;
             }
             self.pending.push_leave(number);
@@ -299,10 +303,19 @@ impl Overlay {
 
     /// Goes on with a file that leaves flash; done once nothing of it is there, durably.
     pub(crate) fn attempt_leave(&mut self, shared: Shared<'_>, number: u32) -> Option<Answer> {
-        match self.attempt_bypass(number, true) {
-            Some(Answer::Done) => {}
-            // What cannot leave keeps others waiting: they would read older bytes.
-            Some(_) | None => return None,
+        let ended = self.attempt_bypass(number, true);
+        let stuck = match &ended {
+            // What cannot leave fails those who ask for it: they would read older bytes.
+            Some(Answer::Error { errno, .. }) => Some(*errno),
+            _ => None,
+        };
+        if let Some(cluster) = self.sharing.get_mut()
+            && let Some(file) = cluster.file(number)
+        {
+            cluster.stick(file, stuck);
+        }
+        if stuck.is_some() || ended.is_none() {
+            return None;
         }
         let known = &self.files[&number];
         let busy = !known.map.is_empty()

@@ -66,6 +66,16 @@ impl Field for Note {
                 question.put(out);
                 problem.put(out);
             }
+            Note::TimesSet { file, birth_ns } => {
+                out.push(7);
+                file.put(out);
+                birth_ns.put(out);
+            }
+            Note::Stuck { file, errno } => {
+                out.push(8);
+                file.put(out);
+                errno.put(out);
+            }
         }
     }
 
@@ -78,6 +88,8 @@ impl Field for Note {
             4 => Note::WhereIs { file: Field::take(from)?, birth_ns: Field::take(from)? },
             5 => Note::KeepOff { on: Field::take(from)?, question: Field::take(from)? },
             6 => Note::Off { question: Field::take(from)?, problem: Field::take(from)? },
+            7 => Note::TimesSet { file: Field::take(from)?, birth_ns: Field::take(from)? },
+            8 => Note::Stuck { file: Field::take(from)?, errno: Field::take(from)? },
             _ => return None,
         })
     }

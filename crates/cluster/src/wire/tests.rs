@@ -117,6 +117,8 @@ fn every_note_comes_back_and_none_that_is_cut_or_goes_on() {
         Note::WhereIs { file: FILE, birth_ns: 0 },
         Note::KeepOff { on: true, question: 43 },
         Note::Off { question: 47, problem: path(b"why") },
+        Note::TimesSet { file: FILE, birth_ns: 67 },
+        Note::Stuck { file: FILE, errno: 116 },
     ];
     let told = Told { from: SEAT, to: SEAT, answered: 53, first: 59, notes, heard: 61 };
     let mut bytes = Vec::new();

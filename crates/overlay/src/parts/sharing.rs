@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headstart_cluster::{FileId, Member, MemberId, RequestId, Stamp, Writing};
+use headstart_cluster::{FileId, Member, MemberId, RequestId, Seat, Stamp, View, Writing};
 use headstart_units::request::Range;
 
 /// Where a file stands.
@@ -54,7 +54,20 @@ pub(crate) struct Cluster {
     wanted: BTreeSet<FileId>,
     /// Files whose bytes the runtime copies from data files of members that are gone.
     salvages: BTreeSet<(FileId, MemberId)>,
+    stuck: Stuck,
     asks: u64,
+}
+
+/// Files that cannot leave flash, as what is dirty of them cannot be written back: their threads fail, here and at
+/// members that ask for them, and do not wait for ever.
+#[derive(Debug, Default)]
+struct Stuck {
+    /// Those of this member, with the error number of the write-back.
+    here: BTreeMap<FileId, i32>,
+    /// What changed here and was not told; no number: the file can leave after all.
+    untold: Vec<(FileId, Option<i32>)>,
+    /// Those of others, with the agent that said so.
+    elsewhere: BTreeMap<FileId, (Seat, i32)>,
 }
 
 /// In a request's slot: it is not a thread's but a file's, whose number follows.
@@ -71,6 +84,7 @@ impl Cluster {
             named: BTreeMap::new(),
             wanted: BTreeSet::new(),
             salvages: BTreeSet::new(),
+            stuck: Stuck::default(),
             asks: 0,
         }
     }
@@ -142,6 +156,50 @@ impl Cluster {
     /// A file is to leave flash: what is to be told then.
     pub(crate) fn leave(&mut self, file: FileId, leaving: Leaving) {
         self.leaving.insert(file, leaving);
+    }
+
+    /// Whether a file that leaves cannot, and with which error number.
+    pub(crate) fn stick(&mut self, file: FileId, errno: Option<i32>) {
+        let before = match errno {
+            Some(errno) => self.stuck.here.insert(file, errno),
+            None => self.stuck.here.remove(&file),
+        };
+        if before != errno {
+            self.stuck.untold.push((file, errno));
+        }
+    }
+
+    /// The same of another member's, as its agent says.
+    pub(crate) fn stick_elsewhere(&mut self, from: Seat, file: FileId, errno: Option<i32>) {
+        match errno {
+            Some(errno) => self.stuck.elsewhere.insert(file, (from, errno)),
+            None => self.stuck.elsewhere.remove(&file),
+        };
+    }
+
+    /// What agents that are gone said counts no more: the next ones say what they find.
+    pub(crate) fn unstick_for(&mut self, view: &View) {
+        self.stuck.elsewhere.retain(|_, (seat, _)| view.seats().contains(seat));
+    }
+
+    /// Changes here that were not told yet.
+    pub(crate) fn take_stuck(&mut self) -> Vec<(FileId, Option<i32>)> {
+        std::mem::take(&mut self.stuck.untold)
+    }
+
+    /// Files of this member that cannot leave.
+    pub(crate) fn stuck(&self) -> impl Iterator<Item = (FileId, i32)> {
+        self.stuck.here.iter().map(|(file, errno)| (*file, *errno))
+    }
+
+    /// Why threads of the file that wait would do so for ever.
+    fn why_stuck(&self, number: u32) -> Option<i32> {
+        let (file, standing) = *self.files.get(&number)?;
+        match standing {
+            Standing::Leaving => self.stuck.here.get(&file).copied(),
+            Standing::Asking(_) => self.stuck.elsewhere.get(&file).map(|(_, errno)| *errno),
+            Standing::Alone | Standing::Absent => None,
+        }
     }
 
     /// One of the file's numbers has left: what is to be told, if it was the last.
@@ -229,6 +287,11 @@ impl Sharing {
             Standing::Leaving => true,
             Standing::Asking(_) | Standing::Absent => cluster.file(number).is_some_and(has_owner),
         }
+    }
+
+    /// Why they would wait for ever: the error number with which the file's bytes cannot leave flash.
+    pub(crate) fn why_stuck(&self, number: u32) -> Option<i32> {
+        self.get()?.why_stuck(number)
     }
 
     /// Whether its threads have to wait.

@@ -230,7 +230,9 @@ impl Simulation<'_> {
             Output::Send(envelope) => self.post(number, envelope),
             // Looks at the register never fail.
             Output::Deadline(_) => {}
-            Output::ReadLog(_) | Output::Salvage { .. } | Output::Expelled => unreachable!("no agent of a simulated site is given up"),
+            Output::ReadLog(_) | Output::Salvage { .. } | Output::Expelled => {
+                unreachable!("no agent of a simulated site is given up")
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use headstart_cluster::FileId;
 use headstart_protocol::shared::Shared;
 
 use super::*;
+use crate::output::Output;
 use crate::overlay::Overlay;
 
 /// Two agents, and the first file open on the first node alone.
@@ -276,5 +277,45 @@ fn nothing_comes_to_flash_before_an_agent_that_begins_knows_what_lives_on_other_
     w.quiesce();
     write_of(&mut w, 0, Range::new(8192, 4096), true);
     assert!(extents(&w)[0] > 1 || w.agents[0].overlay.mapped_bytes() > 4096, "it comes again");
+    no_violation(&w);
+}
+
+#[test]
+fn what_cannot_leave_flash_fails_those_who_ask_for_it_until_it_can() {
+    let mut w = nodes();
+    write_of(&mut w, 0, A, true);
+    open(&mut w, 2);
+    ranks::begin_other(&mut w, 2, Kind::Read, 0, A);
+    let order = loop {
+        ranks::step(&mut w, 2, false);
+        w.deliver_to_member();
+        w.at = 0;
+        w.poll();
+        match w.agents[0].tasks.pop() {
+            Some(Task::Copy { order, .. }) => break order,
+            Some(other) => w.agents[0].tasks.push(other),
+            None => {}
+        }
+    };
+    let file = FileId(w.inodes[0].identity.inode);
+    assert_eq!(w.agents[0].overlay.take_stuck(), [], "it is tried");
+    let stale = 116;
+    at_first(&mut w, |overlay, shared| overlay.on_copy_done(shared, order.id, Err(stale)));
+    (0..5000).for_each(|_| w.step(false));
+    assert!(w.ranks[2].is_busy(), "nobody has told the other node");
+    assert_eq!(w.agents[0].overlay.take_stuck(), [(file, Some(stale))]);
+    assert_eq!(w.agents[0].overlay.take_stuck(), [], "it is told once");
+    assert_eq!(w.agents[0].overlay.stuck_files(), [(file, stale)], "and a new member hears of it");
+    let seat = w.agents[1].overlay.view().unwrap().seats()[0];
+    let second = &mut w.agents[1];
+    second.overlay.stuck_elsewhere(second.memory.view(), seat, file, Some(stale));
+    let outputs = second.overlay.take_outputs();
+    let [Output::Reply(_, Answer::Error { errno, .. })] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!(*errno, stale, "its thread waits no more");
+    second.overlay.stuck_elsewhere(second.memory.view(), seat, file, None);
+    at_first(&mut w, |overlay, _| overlay.drain(true));
+    (0..5000).for_each(|_| w.step(false));
+    assert_eq!((extents(&w), w.agents[0].overlay.take_stuck()), ([0, 0], vec![(file, None)]));
+    assert_eq!(w.agents[0].overlay.stuck_files(), []);
     no_violation(&w);
 }
