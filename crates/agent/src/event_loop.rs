@@ -16,6 +16,7 @@ mod known_files;
 mod life;
 mod log;
 mod marks;
+mod notes;
 mod outputs;
 mod placement;
 mod poller;

@@ -18,8 +18,9 @@ use crate::dirty_list::{self, Listed};
 use crate::identity::ManagedDevice;
 use crate::store::as_path;
 
-/// Gives each file of which bytes are dirty the path where it is, if it is not where the journal says. Changes no file.
-pub(crate) fn find(slow: &Path, recovered: &mut Recovered) {
+/// Gives each file of which bytes are dirty the path where it is, if it is not where the journal says. `list` is the name
+/// of this node's list of dirty files. Changes no file.
+pub(crate) fn find(slow: &Path, list: &str, recovered: &mut Recovered) {
     // A directory that cannot be looked at has no files that could be found.
     let Ok(device) = ManagedDevice::of(slow) else { return };
     let is = |path: &Path, identity: Identity| {
@@ -31,7 +32,7 @@ pub(crate) fn find(slow: &Path, recovered: &mut Recovered) {
     if moved.is_empty() {
         return;
     }
-    let listed = dirty_list::read(slow).ok().flatten().unwrap_or_default();
+    let listed = dirty_list::read_at(&slow.join(list)).ok().flatten().unwrap_or_default();
     let inodes: BTreeSet<u64> = moved.iter().map(|file| file.identity.inode).collect();
     let mut beside = BTreeMap::new();
     for file in moved {

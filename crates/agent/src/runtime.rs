@@ -117,7 +117,7 @@ fn begin(
     let epoch = found.epoch.max(discarded::epoch(slow)?) + 1;
     let mut list = DirtyList::new(slow, &files.list(), owner.clone(), found.epoch);
     let origin = Origin::translate(slow, files, &mut found.recovered)?;
-    renamed::find(slow, &mut found.recovered);
+    renamed::find(slow, &files.list(), &mut found.recovered);
     if found.recovered.dirty_bytes() > 0 && !list.is_shown() {
         list.show(&recovered_files(&found)).map_err(|error| Error::file("list what is dirty in", slow, error))?;
     }

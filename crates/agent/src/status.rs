@@ -208,6 +208,9 @@ pub struct ClusterStatus {
     pub waits_for: Vec<String>,
     /// Files that more than one node has open, or might: they stay on the disks.
     pub files_shared: u64,
+    /// Paths of files with dirty bytes here that are not where they were: other nodes that open one wait for it.
+    #[serde(default)]
+    pub files_missing: Vec<String>,
 }
 
 fn is_zero(number: &u64) -> bool {

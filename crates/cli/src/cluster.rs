@@ -76,6 +76,9 @@ fn print(site: &Site, nodes: &Nodes, own: Option<&ClusterStatus>) {
         if !own.waits_for.is_empty() {
             println!("this node waits for {}", own.waits_for.join(", "));
         }
+        for path in &own.files_missing {
+            println!("{path}: it is not there, and dirty bytes of it are on this node's flash: nodes that use it wait");
+        }
     }
 }
 

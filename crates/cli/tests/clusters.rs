@@ -217,6 +217,160 @@ fn an_agent_among_others_is_killed_and_followed_by_another() {
     two.ends();
 }
 
+/// What a node's agent says of itself among the others.
+fn own_status(cluster: &Cluster, node: &str) -> Value {
+    cluster.json(node, &["cluster", "status", "--json"])["agent"].clone()
+}
+
+fn kill_agent(cluster: &Cluster, node: &str) {
+    cluster.nodes.sh(node, "pkill -KILL -f '[h]eadstart agent'");
+}
+
+#[test]
+fn a_file_that_another_node_moved_is_found_by_the_next_agent_of_the_node_that_has_its_bytes() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    ["d", "f"].iter().for_each(|name| fs::create_dir(cluster.slow.join(name)).unwrap());
+    let mut one = cluster.start("1", &format!("{}os.close(fd)\nstep('closed')", own_file("d/one")));
+    one.awaits("written");
+    one.go("written");
+    one.awaits("closed");
+    let mut two = cluster.start(
+        "2",
+        "os.rename(slow + '/d', slow + '/e')
+os.rename(slow + '/e/one', slow + '/f/two')
+step('moved')
+bytes = open(slow + '/f/two', 'rb').read()
+assert bytes[4096:8192] == b'\\1' * 4096 and len(bytes) == 256 * 4096, len(bytes)
+step('read')
+",
+    );
+    two.awaits("moved");
+    // Not before it knows: it is told again if not.
+    wait_for("the first node has heard it", || {
+        let list = fs::read_to_string(cluster.slow.join("HEADSTART-DIRTY")).unwrap_or_default();
+        list.contains("f/two")
+    });
+    kill_agent(&cluster, "1");
+    cluster.succeed("1", &["run", "--keep-dirty", "--", "true"]);
+    two.go("moved");
+    two.awaits("read");
+    two.go("read");
+    two.ends();
+    one.go("closed");
+    one.ends();
+    assert!(is_own_file(&cluster.slow.join("f/two")));
+}
+
+#[test]
+fn a_file_that_was_moved_while_nobody_heard_of_it_is_named_and_found_where_another_node_opens_it() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    ["d", "f"].iter().for_each(|name| fs::create_dir(cluster.slow.join(name)).unwrap());
+    let mut one = cluster.start("1", &own_file("d/one"));
+    one.awaits("written");
+    let mut two = cluster.start(
+        "2",
+        "step('ready')
+os.rename(slow + '/d/one', slow + '/f/two')
+step('moved')
+bytes = open(slow + '/f/two', 'rb').read()
+assert bytes[4096:8192] == b'\\1' * 4096 and len(bytes) == 256 * 4096, len(bytes)
+step('read')
+",
+    );
+    two.awaits("ready");
+    one.go("written");
+    one.ends();
+    kill_agent(&cluster, "1");
+    two.go("ready");
+    two.awaits("moved");
+    kill_agent(&cluster, "2");
+    cluster.succeed("1", &["run", "--keep-dirty", "--", "true"]);
+    let missing = own_status(&cluster, "1")["files_missing"].to_string();
+    assert!(missing.contains("/d/one"), "{missing}");
+    assert!(cluster.succeed("1", &["cluster", "status"]).contains("d/one: it is not there"));
+    two.go("moved");
+    two.awaits("read");
+    assert_eq!(own_status(&cluster, "1")["files_missing"].to_string(), "[]");
+    two.go("read");
+    two.ends();
+    assert!(is_own_file(&cluster.slow.join("f/two")));
+}
+
+#[test]
+fn a_file_that_another_node_removes_leaves_the_flash_of_the_node_that_has_it() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let mut one = cluster.start("1", &format!("{}os.close(fd)\nstep('closed')", own_file("one")));
+    one.awaits("written");
+    one.go("written");
+    one.awaits("closed");
+    assert!(cluster.json("1", &["status", "--json"])["mapped_bytes"].as_u64().unwrap() >= 1 << 20);
+    let mut two = cluster.start("2", "os.unlink(slow + '/one')\nstep('removed')");
+    two.awaits("removed");
+    wait_for("its flash is free", || cluster.json("1", &["status", "--json"])["mapped_bytes"] == 0);
+    two.go("removed");
+    two.ends();
+    one.go("closed");
+    one.ends();
+}
+
+/// Says what a file holds, and waits until there is another one.
+const TOOL: &str = r#"
+#include <fcntl.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    static char bytes[65536];
+    ssize_t length = read(open(argv[1], O_RDONLY), bytes, sizeof bytes);
+    if (write(1, bytes, length) != length) return 1;
+    while (argc > 2 && access(argv[2], F_OK)) usleep(10000);
+    return 0;
+}
+"#;
+
+#[test]
+fn beside_a_program_without_the_library_nothing_is_on_flash_of_any_node() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let at = |name: &str| cluster.nodes.shared.join(name);
+    fs::write(at("tool.c"), TOOL).unwrap();
+    let tool = Command::new("cc").arg("-static").arg("-o").arg(at("tool")).arg(at("tool.c")).output().unwrap();
+    if !tool.status.success() {
+        return println!("SKIPPED: the C compiler makes no static program here");
+    }
+    let mut one = cluster.start(
+        "1",
+        "fd = os.open(slow + '/one', os.O_RDWR | os.O_CREAT)
+for k in range(16): os.pwrite(fd, b'a' * 4096, k * 4096)
+step('written')
+for k in range(16): os.pwrite(fd, b'b' * 4096, k * 4096)
+step('again')
+for k in range(16): os.pwrite(fd, b'c' * 4096, k * 4096)
+step('last')
+",
+    );
+    one.awaits("written");
+    let mapped = |node: &str| cluster.json(node, &["status", "--json"])["mapped_bytes"].as_u64().unwrap();
+    assert!(mapped("1") > 0);
+    let words = ["run", "--", text(&at("tool")), text(&cluster.slow.join("one")), text(&at("over"))].map(String::from);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let program = cluster.headstart("2", &words).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for("it has left flash", || mapped("1") == 0);
+    one.go("written");
+    one.awaits("again");
+    assert_eq!(mapped("1"), 0, "while it lives");
+    // The next agent of a node knows as well.
+    kill_agent(&cluster, "1");
+    cluster.succeed("1", &["run", "--keep-dirty", "--", "true"]);
+    one.go("again");
+    one.awaits("last");
+    assert_eq!(mapped("1"), 0, "while it lives");
+    fs::write(at("over"), "").unwrap();
+    let output = program.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stdout == [b'a'; 65536], "it has read what was on flash");
+    wait_for("flash is used again", || cluster.json("1", &["status", "--json"])["strangers"] == 0);
+    one.go("last");
+    one.ends();
+}
+
 #[test]
 fn a_node_that_lost_its_power_comes_back_or_is_forgotten() {
     let Some(cluster) = Cluster::up(2, &[]) else { return };

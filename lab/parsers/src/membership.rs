@@ -1,10 +1,11 @@
-//! What nodes of a cluster read of each other: views, rosters, letters, and acts of a probe.
+//! What nodes of a cluster read of each other: views, rosters, letters, messages, notes, and acts of a probe.
 
 use std::path::{Component, Path};
 
 use headstart_agent::cluster::letter::Letter;
 use headstart_agent::cluster::roster::Roster;
 use headstart_agent::node_files::NODES_MAX;
+use headstart_cluster::wire;
 use headstart_membership::envelope;
 use headstart_membership::probe::{Act, Action, Answer};
 
@@ -28,6 +29,26 @@ pub fn letter(bytes: &[u8]) {
         let mut again = Vec::new();
         letter.encode(&mut again);
         assert_eq!(Letter::parse(&again), Some(letter));
+    }
+}
+
+/// Messages of the protocol, and views.
+pub fn message(bytes: &[u8]) {
+    comes_back(bytes, wire::decode_envelope, wire::encode_envelope);
+    comes_back(bytes, wire::decode_view, wire::encode_view);
+}
+
+/// Letters with notes.
+pub fn notes(bytes: &[u8]) {
+    comes_back(bytes, wire::decode_told, wire::encode_told);
+}
+
+/// What can be understood has these bytes and no others.
+fn comes_back<T>(bytes: &[u8], decode: fn(&[u8]) -> Option<T>, encode: fn(&T, &mut Vec<u8>)) {
+    if let Some(value) = decode(bytes) {
+        let mut again = Vec::new();
+        encode(&value, &mut again);
+        assert_eq!(again, bytes, "it has one form");
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use headstart_cluster::{FileId, MemberId, Note, Seat, Told, wire};
 use headstart_parsers::seeded::cases;
 use headstart_parsers::{frames, hostile, journal, membership, packets, traces, volumes};
 
@@ -49,6 +50,40 @@ fn a_roster_of_any_bytes_is_one_that_comes_back_or_none() {
 #[test]
 fn a_letter_of_any_bytes_is_one_that_comes_back_or_none() {
     cases(20_000, 120, membership::letter);
+}
+
+#[test]
+fn a_message_of_any_bytes_is_one_that_comes_back_or_none() {
+    cases(20_000, 120, membership::message);
+    // Version, two seats, a view, and a claim.
+    let claim = [&[wire::VERSION][..], &[0; 16], &[0; 8], &[7], &[0; 24]].concat();
+    assert!(wire::decode_envelope(&claim).is_some());
+    changed(claim, membership::message);
+}
+
+#[test]
+fn notes_of_any_bytes_are_some_that_come_back_or_none() {
+    cases(20_000, 120, membership::notes);
+    let notes = vec![
+        Note::Unlinked { file: FileId(7), passed: false },
+        Note::Renamed { old: b"/a".to_vec(), new: b"/b".to_vec(), exchanged: false },
+        Note::At { file: FileId(7), birth_ns: 9, path: b"/c".to_vec() },
+        Note::Off { question: 1, problem: b"why".to_vec() },
+    ];
+    let seat = Seat { member: MemberId { node: 1, life: 0 }, incarnation: 2 };
+    let mut whole = Vec::new();
+    wire::encode_told(&Told { from: seat, to: seat, answered: 3, first: 4, notes, heard: 5 }, &mut whole);
+    changed(whole, membership::notes);
+}
+
+/// Checks what a few bytes more or less, or others, make of one that is whole.
+fn changed(whole: Vec<u8>, check: fn(&[u8])) {
+    for bit in 0..8 * whole.len() {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        check(&bytes);
+    }
+    (0..whole.len()).for_each(|length| check(&whole[..length]));
 }
 
 #[test]

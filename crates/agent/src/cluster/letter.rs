@@ -1,5 +1,5 @@
-//! What agents send to each other: messages of the protocol, and, between one that joins and a member, what the probe of
-//! their file systems asks and answers.
+//! What agents send to each other: messages of the protocol, notes, and, between one that joins and a member, what the
+//! probe of their file systems asks and answers.
 
 use headstart_membership::probe::{Act, Answer};
 use serde::{Deserialize, Serialize};
@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 const PROTOCOL: u8 = 0;
 const ASKED: u8 = 1;
 const ANSWERED: u8 = 2;
+const NOTES: u8 = 3;
 
 /// One act of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,8 @@ pub struct Answered {
 pub enum Letter<'a> {
     /// A message of `headstart_cluster`, as its bytes.
     Protocol(&'a [u8]),
+    /// Notes of `headstart_cluster`, as their bytes.
+    Notes(&'a [u8]),
     /// Of a probe.
     Asked(Asked),
     /// Of a probe.
@@ -45,6 +48,7 @@ impl Letter<'_> {
         let (kind, rest) = bytes.split_first()?;
         match *kind {
             PROTOCOL => Some(Letter::Protocol(rest)),
+            NOTES => Some(Letter::Notes(rest)),
             ASKED => {
                 let asked: Asked = serde_json::from_slice(rest).ok()?;
                 asked.act.stays_within().then_some(Letter::Asked(asked))
@@ -61,6 +65,10 @@ impl Letter<'_> {
             Letter::Protocol(message) => {
                 out.push(PROTOCOL);
                 out.extend_from_slice(message);
+            }
+            Letter::Notes(notes) => {
+                out.push(NOTES);
+                out.extend_from_slice(notes);
             }
             Letter::Asked(asked) => put(ASKED, asked, out),
             Letter::Answered(answered) => put(ANSWERED, answered, out),
@@ -86,6 +94,7 @@ mod tests {
         let name = format!("{}.0.data", "0123456789abcdef0123456789abcdef");
         for letter in [
             Letter::Protocol(b"\0\n"),
+            Letter::Notes(b"\n\0"),
             Letter::Asked(Asked { number: 7, act: act(&name) }),
             Letter::Answered(Answered { number: 7, answer: Answer::Bytes(vec![1, 2]) }),
         ] {
@@ -94,7 +103,7 @@ mod tests {
         }
         Letter::Asked(Asked { number: 1, act: act("../../journal") }).encode(&mut bytes);
         assert_eq!(Letter::parse(&bytes), None);
-        for bytes in [&b""[..], b"\x01", b"\x02{}", b"\x03"] {
+        for bytes in [&b""[..], b"\x01", b"\x02{}", b"\x04"] {
             assert_eq!(Letter::parse(bytes), None);
         }
     }

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headstart_cluster::{Envelope, Log, MemberId, Seat, View, wire};
+use headstart_cluster::{Envelope, Log, MemberId, Seat, Told, View, wire};
 use headstart_membership::{Answer, Service, Swap, Value, Version, now_ns};
 use headstart_transport::{Batch, Event};
 use headstart_units::Nanos;
@@ -28,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::site::ClusterSite;
 use crate::status::ClusterStatus;
 
+use super::notes::Telling;
 use super::{CLUSTER_HOLDER, CLUSTER_LINKS, CLUSTER_REGISTER, EventLoop};
 
 /// How often an agent alone looks whether another node wants to join; assumed: what a job's start on a second node may
@@ -53,6 +54,8 @@ struct Membership {
     incarnation: u32,
     door: Option<Door>,
     part: Part,
+    /// Notes between this agent and others, once there are any.
+    telling: Option<Telling>,
     last_look: Instant,
     /// A look is under way.
     looks: bool,
@@ -117,6 +120,7 @@ impl Cluster {
             incarnation,
             door,
             part: Part::Alone,
+            telling: None,
             last_look: Instant::now(),
             looks: false,
             swaps: false,
@@ -135,10 +139,21 @@ impl Cluster {
         let membership = self.0.as_ref()?;
         let look = (!membership.looks).then(|| membership.look_period().saturating_sub(membership.last_look.elapsed()));
         let again = membership.said.map(|said| AGAIN_PERIOD.saturating_sub(said.elapsed()));
-        look.into_iter().chain(again).min()
+        let telling = membership.telling.as_ref().and_then(Telling::left);
+        look.into_iter().chain(again).chain(telling).min()
     }
 
-    fn look(&mut self) {
+    /// Notes between this agent and others, if there are any.
+    pub(super) fn telling(&self) -> Option<&Telling> {
+        self.0.as_ref()?.telling.as_ref()
+    }
+
+    /// The same, to be changed.
+    pub(super) fn telling_mut(&mut self) -> Option<&mut Telling> {
+        self.0.as_mut()?.telling.as_mut()
+    }
+
+    pub(super) fn look(&mut self) {
         if let Some(membership) = &mut self.0 {
             membership.service.ask_read();
             (membership.looks, membership.last_look) = (true, Instant::now());
@@ -177,6 +192,9 @@ impl EventLoop<'_> {
         tracing::info!(node = seat.member.node, life = seat.member.life, alone, "this node is one of several");
         self.tiers.overlay.join(self.tiers.shared.view(), seat, membership.site.timing, alone);
         membership.part = Part::Joined;
+        membership.telling = Some(Telling::new(seat));
+        self.begin_beside_others(seat.incarnation, alone);
+        self.name_missing_files();
     }
 
     /// What is due by time.
@@ -190,6 +208,8 @@ impl EventLoop<'_> {
         if again_is_due {
             self.say_again()?;
         }
+        self.ask_for_missing_files();
+        self.say_notes();
         if let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) {
             door.links.flush();
         }
@@ -325,7 +345,9 @@ impl EventLoop<'_> {
             self.join(true);
         }
         let (began, now) = (Nanos(value.began_ns), Nanos(now_ns()));
-        self.tiers.overlay.on_view(self.tiers.shared.view(), began, now, Arc::new(view));
+        let view = Arc::new(view);
+        self.tiers.overlay.on_view(self.tiers.shared.view(), began, now, Arc::clone(&view));
+        self.notes_on_view(&view);
         self.carry_out_all()
     }
 
@@ -363,6 +385,10 @@ impl EventLoop<'_> {
                         Some(_) => tracing::warn!("a message of another node has a third one's name"),
                         None => self.cluster.look(),
                     }
+                }
+                Some(Letter::Notes(notes)) => {
+                    let from = door.links.place(peer).map(views::id);
+                    self.on_notes(from, notes)?;
                 }
                 Some(Letter::Asked(asked)) => {
                     let answer = door.hands.act(asked.act);
@@ -407,6 +433,14 @@ impl EventLoop<'_> {
         door.links.send(views::place(envelope.to.member), &Letter::Protocol(&bytes));
     }
 
+    /// A letter of notes.
+    pub(super) fn send_notes(&mut self, told: &Told) {
+        let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) else { return };
+        let mut bytes = Vec::new();
+        wire::encode_told(told, &mut bytes);
+        door.links.send(views::place(told.to.member), &Letter::Notes(&bytes));
+    }
+
     /// Threads may rely upon what they hold until then.
     pub(super) fn set_deadline(&mut self, until: Nanos) {
         let Some(membership) = &mut self.cluster.0 else { return };
@@ -438,6 +472,7 @@ impl EventLoop<'_> {
                 .map(|since_ns| now_ns.saturating_sub(since_ns) / 1_000_000),
             waits_for: waits_for.into_iter().filter_map(|member| name_of(views::place(member))).collect(),
             files_shared: self.tiers.overlay.files_shared() as u64,
+            files_missing: self.missing_files(),
         })
     }
 

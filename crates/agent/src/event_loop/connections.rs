@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use headstart_cluster::{FileId, Note};
 use headstart_overlay::journal::Identity;
 use headstart_overlay::{Answer, Process};
 use headstart_protocol::message;
@@ -59,10 +60,7 @@ impl EventLoop<'_> {
                     Request::Marked => self.tiers.poll(),
                     Request::Regions { file, from } => self.tell_regions(token, envelope, file, from),
                     Request::Descriptor { data_file } => self.give_descriptor(token, envelope, data_file),
-                    Request::Unlinked { inode } => {
-                        let is_named = |file| self.tiers.store.slow(file).is_some_and(|slow| slow.has_name());
-                        self.tiers.overlay.on_unlinked(self.tiers.shared.view(), envelope, inode, is_named);
-                    }
+                    Request::Unlinked { inode } => self.unlinked(envelope, inode),
                     Request::TimesSet { inode, birth_ns } => {
                         let is_ours = self.times_set(Identity { inode, birth_ns });
                         self.send_answer(envelope, if is_ours { &Answer::Go } else { &Answer::Done });
@@ -70,8 +68,16 @@ impl EventLoop<'_> {
                     _ => {
                         self.executed.note(envelope, request);
                         self.tiers.overlay.on_request(self.tiers.shared.view(), time_of_day_ns(), envelope, request);
-                        if let Request::Close { file } = *request {
-                            self.take_fingerprint(file);
+                        match *request {
+                            Request::Close { file } => self.take_fingerprint(file),
+                            Request::Renamed { old_length, exchanged, paths } => {
+                                self.tell_of_rename(old_length, exchanged, paths);
+                            }
+                            Request::Name { inode, stays, path } => {
+                                let (file, path) = (FileId(inode), path.to_vec());
+                                self.tell_all(&Note::Named { file, stays, path });
+                            }
+                            _ => {}
                         }
                     }
                 }

@@ -30,7 +30,10 @@ impl EventLoop<'_> {
             return Ok(());
         }
         match &output {
-            Output::Forget(file) => self.files.forgotten(*file),
+            Output::Forget(file) => {
+                self.files.forgotten(*file);
+                self.tell_of_closed(*file);
+            }
             Output::Send(envelope) => {
                 self.send_to_member(envelope);
                 return Ok(());

@@ -7,15 +7,20 @@
 //! descendants. Both outlive an agent that is killed: a file in the runtime directory names each process, and
 //! the fifo says by itself whether somebody has it open.
 //!
+//! What other nodes have on flash leaves it too ([`elsewhere`]).
+//!
 //! Nobody waits for ever: where bytes cannot go back, or none did for [`STALL`], the answer says so.
 
-use std::collections::BTreeMap;
+mod elsewhere;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use headstart_cluster::{MemberId, Note};
 use headstart_overlay::Answer;
 use headstart_protocol::message::Envelope;
 use headstart_protocol::{STRANGER_PREFIX, STRANGERS_FILE};
@@ -27,15 +32,29 @@ use crate::status;
 use crate::store::as_path;
 
 use super::{EventLoop, FIRST_STRANGER, NO_SLOT, STRANGERS};
+use elsewhere::Elsewhere;
 
 /// How long no dirty byte may have gone back before a question is answered nevertheless (assumed: a copy
 /// takes a second at most).
 const STALL: Duration = Duration::from_secs(10);
 
+/// Who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    /// Somebody who is about to start one.
+    Connection(u64),
+    /// Another node, where one is about to start, with its question.
+    Member(MemberId, u64),
+}
+
 /// Somebody who waits to start one.
 struct Waiting {
-    /// The connection.
-    token: u64,
+    who: Who,
+    since: Instant,
+    /// What other members were asked by.
+    question: u64,
+    /// Those that have not answered.
+    members: BTreeSet<MemberId>,
     /// Files that have not left flash.
     files: BTreeMap<u64, u32>,
     /// Barriers that have to end, the last of which began after the last file left; none: files are waited for.
@@ -59,6 +78,9 @@ pub(super) struct Strangers {
     living: BTreeMap<u64, Living>,
     next: u64,
     waiting: Vec<Waiting>,
+    /// Some live here, or are about to.
+    are_here: bool,
+    elsewhere: Elsewhere,
     /// Dirty bytes when some last went back, and when that was.
     progress: (u64, Instant),
 }
@@ -77,6 +99,8 @@ impl Strangers {
             living: BTreeMap::new(),
             next: FIRST_STRANGER,
             waiting: Vec::new(),
+            are_here: false,
+            elsewhere: Elsewhere::default(),
             progress: (0, Instant::now()),
         };
         for entry in fs::read_dir(runtime).map_err(|error| Error::file("read", runtime, error))?.flatten() {
@@ -105,9 +129,15 @@ impl Strangers {
         matches!(read, Some(Err(error)) if error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
-    /// How many live, as far as that is known: descendants count as one.
+    /// How many live, as far as that is known: descendants count as one, and so do those of other nodes.
     pub(super) fn count(&self, is_kept_off: bool) -> u64 {
         (self.living.len() as u64).max(u64::from(is_kept_off))
+    }
+
+    /// Whether some live here, or are about to.
+    fn live_here(&mut self) -> bool {
+        let is_connection = |waiting: &Waiting| matches!(waiting.who, Who::Connection(_));
+        !self.living.is_empty() || self.waiting.iter().any(is_connection) || self.are_tokens_held()
     }
 
     /// Whether somebody waits to start one.
@@ -132,6 +162,7 @@ impl EventLoop<'_> {
         }
         if !self.strangers.living.is_empty() || self.strangers.are_tokens_held() {
             tracing::info!(count = self.strangers.count(true), "programs that the library is not in live");
+            self.strangers.are_here = true;
             self.tiers.overlay.keep_off(self.tiers.shared.view(), true);
             self.take_all_off(None);
         }
@@ -169,7 +200,8 @@ impl EventLoop<'_> {
             tracing::info!(path, "a program starts that the library is not in: flash is emptied");
             self.tiers.overlay.keep_off(self.tiers.shared.view(), true);
         }
-        self.take_all_off(Some(token));
+        self.strangers.are_here = true;
+        self.take_all_off(Some(Who::Connection(token)));
     }
 
     /// A process is such a program, or will be.
@@ -209,7 +241,7 @@ impl EventLoop<'_> {
     pub(super) fn forget_waiting(&mut self, token: u64) {
         let waiting = &mut self.strangers.waiting;
         let before = waiting.len();
-        waiting.retain(|waiting| waiting.token != token);
+        waiting.retain(|waiting| waiting.who != Who::Connection(token));
         if waiting.len() < before {
             self.may_come_back();
         }
@@ -224,23 +256,36 @@ impl EventLoop<'_> {
 
     /// Once none lives, and nobody is about to start one.
     fn may_come_back(&mut self) {
-        let live =
-            !self.strangers.living.is_empty() || self.strangers.are_awaited() || self.strangers.are_tokens_held();
-        if self.tiers.overlay.is_kept_off() && !live {
+        let live = self.strangers.live_here();
+        if std::mem::replace(&mut self.strangers.are_here, live) && !live {
+            self.tell_all(&Note::KeepOff { on: false, question: 0 });
+        }
+        if self.tiers.overlay.is_kept_off() && !live && !self.strangers.elsewhere.live() {
             tracing::info!("no program lives any more that the library is not in: flash is used again");
             self.tiers.overlay.keep_off(self.tiers.shared.view(), false);
         }
     }
 
     /// Everything leaves flash, for whoever waits for that.
-    fn take_all_off(&mut self, token: Option<u64>) {
+    fn take_all_off(&mut self, who: Option<Who>) {
         let files: Vec<u32> = self.tiers.overlay.files_on_flash().collect();
         self.strangers.progress = (self.tiers.overlay.dirty_bytes(), Instant::now());
         let first = self.commands.number(files.len() as u64);
         let numbered: BTreeMap<u64, u32> = (first..).zip(files).collect();
-        if let Some(token) = token {
-            let waiting = Waiting { token, files: numbered.clone(), barriers: None, problems: Vec::new() };
-            self.strangers.waiting.push(waiting);
+        if let Some(who) = who {
+            let (question, members) = match who {
+                Who::Connection(_) => self.ask_others(),
+                Who::Member(..) => (0, BTreeSet::new()),
+            };
+            self.strangers.waiting.push(Waiting {
+                who,
+                since: Instant::now(),
+                question,
+                members,
+                files: numbered.clone(),
+                barriers: None,
+                problems: Vec::new(),
+            });
         }
         for (seq, file) in numbered {
             self.tiers.overlay.take_off(self.tiers.shared.view(), Envelope { slot: NO_SLOT, seq }, file);
@@ -270,6 +315,7 @@ impl EventLoop<'_> {
         let is_stalled = self.strangers.progress.1.elapsed() >= STALL;
         let is_running = self.tiers.overlay.is_barrier_running();
         let is_durable = self.tiers.overlay.is_durable() && !is_running;
+        self.ask_again();
         let mut asks_barrier = false;
         let mut answered = Vec::new();
         self.strangers.waiting.retain_mut(|waiting| {
@@ -283,9 +329,10 @@ impl EventLoop<'_> {
                 asks_barrier |= !is_durable;
                 waiting.barriers = Some(if is_durable { 0 } else { 1 + u32::from(is_running) });
             }
-            let is_done = waiting.barriers == Some(0) || is_stalled && waiting.files.is_empty();
+            let is_done =
+                waiting.members.is_empty() && (waiting.barriers == Some(0) || is_stalled && waiting.files.is_empty());
             if is_done {
-                answered.push((waiting.token, std::mem::take(&mut waiting.problems)));
+                answered.push((waiting.who, std::mem::take(&mut waiting.problems)));
             }
             !is_done
         });
@@ -293,7 +340,14 @@ impl EventLoop<'_> {
             self.tiers.overlay.request_barrier();
             self.tiers.poll();
         }
-        for (token, problems) in answered {
+        for (who, problems) in answered {
+            let token = match who {
+                Who::Connection(token) => token,
+                Who::Member(member, question) => {
+                    self.tell_member(member, Note::Off { question, problem: problems.join("; ").into_bytes() });
+                    continue;
+                }
+            };
             self.service.strangers_total += 1;
             let answer = match problems.is_empty() {
                 true => self.short_status(),

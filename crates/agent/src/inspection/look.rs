@@ -145,7 +145,7 @@ impl Inspection {
                 if let Err(error) = origin {
                     self.worse::<()>(Verdict::Attention, error.to_string());
                 }
-                renamed::find(slow, &mut found.recovered);
+                renamed::find(slow, &files.list(), &mut found.recovered);
                 Some(found)
             }
         }
