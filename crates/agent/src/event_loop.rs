@@ -268,6 +268,11 @@ impl<'a> EventLoop<'a> {
         self.commands.is_shrinking &= self.holds_too_much();
         self.carry_out_all()?;
         self.tiers.keep_descriptors();
+        if self.tiers.overlay.has_no_data_file_left() && self.files.tell_of_numbers() {
+            tracing::error!(
+                "this node has used all its numbers for data files: files that have none yet do not come to flash. End                  its programs, then 'headstart drain' and 'headstart stop': the next agent begins anew"
+            );
+        }
         self.release_forgotten();
         self.answer_executed();
         self.show_times();

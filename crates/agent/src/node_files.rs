@@ -73,6 +73,11 @@ impl NodeFiles {
         (u32::from(self.node) << COUNT_BITS).max(1)
     }
 
+    /// The first number behind this node's; the last of all numbers is nobody's.
+    pub fn data_files_end(&self) -> u32 {
+        (u32::from(self.node) << COUNT_BITS).saturating_add(1 << COUNT_BITS)
+    }
+
     /// Whether a data file is this node's.
     pub fn is_own(&self, number: u32) -> bool {
         number >> COUNT_BITS == u32::from(self.node)
@@ -106,6 +111,8 @@ mod tests {
             let number = files.first_data_file();
             assert_eq!(nodes.iter().filter(|other| other.is_own(number)).collect::<Vec<_>>(), [files]);
             assert!(files.is_own(number | ((1 << COUNT_BITS) - 1)), "4 million of them");
+            let end = files.data_files_end();
+            assert!(files.is_own(end - 1) && (end == u32::MAX || !files.is_own(end)));
         }
     }
 }

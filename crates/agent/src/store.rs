@@ -103,7 +103,8 @@ impl Store {
         }
         let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered, &open, &truncated)?;
         let data = DataFiles::open_recovered(storage.clone(), files.clone(), &mut recovered, data_files_open_max)?;
-        let settings = Settings { first_data_file: files.first_data_file(), ..settings };
+        let (first_data_file, data_files_end) = (files.first_data_file(), files.data_files_end());
+        let settings = Settings { first_data_file, data_files_end, ..settings };
         let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes, living);
         for (number, _) in slow.from(0).filter(|(_, slow)| !slow.has_name()) {
             overlay.disown(shared, number);

@@ -116,7 +116,7 @@ impl Overlay {
         benefit: Benefit,
         spared: Option<Benefit>,
     ) -> Room {
-        let data_file = self.data_file_of(shared, file);
+        let Some(data_file) = self.data_file_of(shared, file) else { return Room::None };
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);
         // Room that readers have let go counts as room that is coming, and nobody else may look for it.

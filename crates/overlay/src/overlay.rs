@@ -82,7 +82,7 @@ impl Overlay {
         let outbox = Outbox::new(journal_end, settings.member);
         let files = Files::new(settings.files_max, settings.capacity);
         Overlay {
-            data_files: DataFiles::new(next_data_file),
+            data_files: DataFiles::new(next_data_file, settings.data_files_end),
             space: FlashSpace::new(files.capacity_bytes()),
             files,
             granules: Granules::default(),
@@ -229,6 +229,11 @@ impl Overlay {
     /// Bytes of flash that may be used now.
     pub fn capacity_bytes(&self) -> u64 {
         self.space.capacity_bytes()
+    }
+
+    /// Whether no number is left for data files: what has none yet does not come to flash.
+    pub fn has_no_data_file_left(&self) -> bool {
+        self.data_files.are_used_up()
     }
 
     /// Whether every record up to the journal's end is durable, and every slow file it speaks of.

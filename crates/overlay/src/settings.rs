@@ -33,6 +33,8 @@ pub struct Settings {
     pub member: MemberId,
     /// Number of the first data file of this node's.
     pub first_data_file: u32,
+    /// Its numbers end before this one, which is another node's.
+    pub data_files_end: u32,
     /// Files known at once, if the shared table has as many: each takes descriptors of the runtime.
     pub files_max: usize,
 }
@@ -52,6 +54,7 @@ impl Default for Settings {
             slab_bytes_max: 256 << 10,
             member: MemberId { node: 0, life: 0 },
             first_data_file: 1,
+            data_files_end: u32::MAX,
             files_max: FILES_MAX,
         }
     }

@@ -112,14 +112,14 @@ impl Overlay {
 
     /// Adds slabs for a write of `range`, which are shown in their turn: their entries and first pages.
     fn lease_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Vec<(usize, u64)> {
-        let data_file = self.data_file_of(shared, file);
+        let Some(data_file) = self.data_file_of(shared, file) else { return Vec::new() };
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let spared = self.spared_bytes(file, range);
         if self.space.available_bytes() < pages.saturating_mul(PAGE_BYTES).saturating_add(spared) {
             return Vec::new();
         }
         let size_before = self.space.size_bytes(data_file);
-        let granted = self.grant(shared, slot, file, pages, spared);
+        let granted = self.grant(shared, slot, (file, data_file), pages, spared);
         let size = self.space.size_bytes(data_file);
         if size > size_before || size_before == 0 {
             self.outbox.push(Output::Grow { data_file, size: size.next_multiple_of(GROWTH_BYTES) });
@@ -137,8 +137,14 @@ impl Overlay {
         if within || !self.has_regions() { 0 } else { Reserve::least_bytes(self.space.capacity_bytes()) }
     }
 
-    fn grant(&mut self, shared: Shared<'_>, slot: u32, file: u32, pages: u64, spared_bytes: u64) -> Vec<(usize, u64)> {
-        let data_file = self.data_file_of(shared, file);
+    fn grant(
+        &mut self,
+        shared: Shared<'_>,
+        slot: u32,
+        (file, data_file): (u32, u32),
+        pages: u64,
+        spared_bytes: u64,
+    ) -> Vec<(usize, u64)> {
         let empty = self.threads.slabs().free_entries(slot);
         let Some(&first) = empty.first() else { return Vec::new() };
         let available_bytes = self.space.available_bytes().saturating_sub(spared_bytes);
@@ -251,16 +257,16 @@ impl Overlay {
         self.threads.slabs_mut().forget(shared, slot);
     }
 
-    /// The data file that `file`'s new bytes go to.
-    pub(crate) fn data_file_of(&mut self, shared: Shared<'_>, file: u32) -> u32 {
+    /// The data file that `file`'s new bytes go to, if there is one or a number for it.
+    pub(crate) fn data_file_of(&mut self, shared: Shared<'_>, file: u32) -> Option<u32> {
         if let Some(data_file) = self.file(file).data_file {
-            return data_file;
+            return Some(data_file);
         }
-        let data_file = self.data_files.create(file);
+        let data_file = self.data_files.create(file)?;
         shared.header.data_files_used.fetch_max(self.data_files.next().into(), Ordering::Relaxed);
         self.append(&Record::DataFile { file, data_file });
         self.space.add_data_file(data_file, true);
         self.file(file).data_file = Some(data_file);
-        data_file
+        Some(data_file)
     }
 }

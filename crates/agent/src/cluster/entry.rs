@@ -19,7 +19,7 @@ use crate::cluster::roster::{Member, Place, Roster, Standing, Terms};
 use crate::cluster::{joining, register, terms, views};
 use crate::error::{Error, Result};
 use crate::node::{self, Node};
-use crate::node_files::NodeFiles;
+use crate::node_files::{NODES_MAX, NodeFiles};
 use crate::owner::hexadecimal;
 use crate::process;
 use crate::site::{ClusterSite, Membership, Site};
@@ -244,7 +244,7 @@ fn proposed(found: Option<Roster>, terms: Terms, node: &Node) -> Result<Proposal
     if found.seated().next().is_some() {
         return Ok(Proposal::Join(found));
     }
-    let place = found.free_place().ok_or(Error::Roster { problem: "it has no place left".into() })?;
+    let place = found.free_place().ok_or_else(no_place)?;
     // What they had agreed to and seen ended with the last of them.
     let mut roster = found.with(fresh(node, &boot_id, place));
     roster.members.retain(|member| member.standing != Standing::Knocking);
@@ -255,7 +255,11 @@ fn proposed(found: Option<Roster>, terms: Terms, node: &Node) -> Result<Proposal
 /// The place of a node that knocks: the one it knocked for before, or a free one.
 pub(crate) fn knocking_place(found: &Roster, name: &str) -> Result<Place> {
     let before = found.knocking().find(|member| member.name == name).map(|member| member.place);
-    before.or_else(|| found.free_place()).ok_or(Error::Roster { problem: "it has no place left".into() })
+    before.or_else(|| found.free_place()).ok_or_else(no_place)
+}
+
+fn no_place() -> Error {
+    Error::Roster { problem: format!("it has no place left: a directory takes {NODES_MAX} nodes at a time") }
 }
 
 /// Gives this node's place up: nothing of the directory is on its flash alone. The roster without it.
@@ -343,6 +347,20 @@ mod tests {
         let (next, second) = own(Some(left), other.clone(), "b");
         assert_eq!((second, next.terms.clone(), next.view.len()), (Place { node: 0, life: 1 }, other, 0));
         assert!(Roster::parse(&next.to_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_node_beyond_the_last_number_is_told_how_many_a_directory_takes() {
+        let (mut roster, _) = own(None, terms(), "a");
+        for node in 1..NODES_MAX {
+            assert_eq!(roster.free_place(), Some(Place { node, life: 0 }));
+            let name = format!("node{node}");
+            let place = Place { node, life: 0 };
+            let member = fresh(&Node { name, machine_id: None }, "boot", place);
+            roster.members.push(member);
+        }
+        let error = knocking_place(&roster, "b").unwrap_err().to_string();
+        assert!(error.contains("1024 nodes"), "{error}");
     }
 
     #[test]

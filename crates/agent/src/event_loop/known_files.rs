@@ -36,6 +36,8 @@ pub(super) struct KnownFiles {
     last_sweep: Instant,
     /// The next file to look at.
     sweep_from: u32,
+    /// It was told that no number is left for data files.
+    told_of_numbers: bool,
 }
 
 impl KnownFiles {
@@ -47,6 +49,7 @@ impl KnownFiles {
             own_directories: BTreeSet::new(),
             last_sweep: Instant::now(),
             sweep_from: 0,
+            told_of_numbers: false,
         }
     }
 
@@ -101,6 +104,11 @@ impl KnownFiles {
             self.own_directories.clear();
         }
         self.own_directories.insert(directory.to_path_buf());
+    }
+
+    /// No number is left for data files; true the first time.
+    pub(super) fn tell_of_numbers(&mut self) -> bool {
+        !std::mem::replace(&mut self.told_of_numbers, true)
     }
 
     /// The first file to look for, if it is time to look for removed ones.

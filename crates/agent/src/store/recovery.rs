@@ -52,6 +52,14 @@ pub(crate) fn recover(storage: &dyn Storage, files: &NodeFiles, runtime: &Path, 
     let observation = Observation { same_boot: header.boot_id == boot_id, tail_present };
     let replay = observation.decide();
     let recovered = replayed(storage, files, &path, &bytes, replay)?;
+    let mapped = recovered.files.values().flat_map(|file| file.map.iter().map(|mapped| mapped.data_file));
+    if let Some(strange) = recovered.data_files.keys().copied().chain(mapped).find(|number| !files.is_own(*number)) {
+        let problem = format!(
+            "it names {}, a data file of another node's number; restore this node's journal",
+            files.data_file(strange).display()
+        );
+        return Err(Error::Journal { path, problem });
+    }
     let size = |data_file| {
         let opened = storage.open(&files.data_file(data_file), Access::Existing);
         opened.and_then(|file| file.attributes()).map_or(LOST_BYTES_MAX, |found| found.size.max(LOST_BYTES_MAX))

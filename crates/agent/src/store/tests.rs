@@ -140,6 +140,18 @@ fn one_with_dirty_bytes_of_files_on_other_devices_is_left_to_the_version_that_wr
 }
 
 #[test]
+fn a_journal_that_names_data_files_of_another_node_is_refused_and_nothing_of_them_is_touched() {
+    let (fast, runtime) = (fast(1), tempfile::tempdir().unwrap());
+    let second = NodeFiles::of(fast.path(), 1);
+    std::fs::create_dir_all(second.own()).unwrap();
+    std::fs::rename(NodeFiles::first(fast.path()).journal(), second.journal()).unwrap();
+    let storage = RealStorage::below(fast.path()).unwrap();
+    let error = super::recover(&storage, &second, runtime.path(), [1; 16]).err().expect("its numbers are the first's");
+    let text = error.to_string();
+    assert!(text.contains("another node's number") && text.contains("data.00000001"), "{text}");
+}
+
+#[test]
 fn data_files_without_a_journal_are_not_taken_for_rubbish() {
     let (fast, runtime) = (fast(1), tempfile::tempdir().unwrap());
     let directory = fast.path().join(FLASH_DIRECTORY);

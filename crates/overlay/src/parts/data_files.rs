@@ -12,6 +12,8 @@ pub(crate) struct DataFiles {
     /// The file that each belongs to.
     owners: BTreeMap<u32, u32>,
     next: u32,
+    /// Numbers from here on are another node's.
+    end: u32,
     /// Those of earlier epochs and of files forgotten: to be deleted when nothing of them is in use.
     unwritten: BTreeSet<u32>,
     /// Runs of pages whose bytes may not be what was written.
@@ -29,17 +31,25 @@ pub(crate) fn nothing_of(data_file: u32) -> Run {
 }
 
 impl DataFiles {
-    /// None; the first gets the number `next`.
-    pub(crate) fn new(next: u32) -> DataFiles {
-        DataFiles { owners: BTreeMap::new(), next, unwritten: BTreeSet::new(), untrusted: BTreeMap::new() }
+    /// None; the first gets the number `next`, and none one from `end` on.
+    pub(crate) fn new(next: u32, end: u32) -> DataFiles {
+        DataFiles { owners: BTreeMap::new(), next, end, unwritten: BTreeSet::new(), untrusted: BTreeMap::new() }
     }
 
-    /// A new one for the file.
-    pub(crate) fn create(&mut self, file: u32) -> u32 {
+    /// A new one for the file, if a number is left: none is used again while threads live that knew it.
+    pub(crate) fn create(&mut self, file: u32) -> Option<u32> {
+        if self.are_used_up() {
+            return None;
+        }
         let data_file = self.next;
         self.next += 1;
         self.owners.insert(data_file, file);
-        data_file
+        Some(data_file)
+    }
+
+    /// Whether no number is left.
+    pub(crate) fn are_used_up(&self) -> bool {
+        self.next >= self.end
     }
 
     /// The number of the next one.
@@ -126,8 +136,9 @@ mod tests {
 
     #[test]
     fn pages_of_a_failed_sync_are_not_trusted_until_the_data_file_is_gone() {
-        let mut data_files = DataFiles::new(7);
-        let data_file = data_files.create(3);
+        let mut data_files = DataFiles::new(7, 8);
+        let data_file = data_files.create(3).unwrap();
+        assert_eq!(data_files.create(3), None, "the next number is another node's");
         assert_eq!((data_file, data_files.next(), data_files.owner(7)), (7, 8, Some(3)));
         let run = |page, pages| Run { data_file, page, pages };
         assert_eq!(data_files.distrust(data_file, vec![run(4, 2)]).len(), 2, "that a sync failed is said by itself");
@@ -141,7 +152,7 @@ mod tests {
 
     #[test]
     fn one_of_an_agent_before_is_only_read() {
-        let mut data_files = DataFiles::new(3);
+        let mut data_files = DataFiles::new(3, 9);
         data_files.adopt(1, 9, vec![]);
         data_files.create(9);
         assert_eq!(data_files.retired(), [1]);

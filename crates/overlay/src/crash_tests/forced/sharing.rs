@@ -319,3 +319,26 @@ fn what_cannot_leave_flash_fails_those_who_ask_for_it_until_it_can() {
     assert_eq!(w.agents[0].overlay.stuck_files(), []);
     no_violation(&w);
 }
+
+#[test]
+fn a_node_whose_numbers_for_data_files_are_used_up_writes_to_the_disk_and_takes_none_of_another_node() {
+    let mut w = World::with(1, Settings { data_files_end: 2, ..quiet(4096) });
+    ranks::begin_other(&mut w, 0, Kind::Open(true), 0, Range::default());
+    w.quiesce();
+    ranks::begin_other(&mut w, 0, Kind::Open(true), 1, Range::default());
+    w.quiesce();
+    ranks::begin_write(&mut w, 0, 0, A, true);
+    w.quiesce();
+    assert!(w.agents[0].overlay.has_no_data_file_left() && w.agents[0].data.contains_key(&1));
+    ranks::begin_write(&mut w, 0, 1, A, true);
+    w.quiesce();
+    assert!(!w.agents[0].data.contains_key(&2), "it is the next node's");
+    ranks::begin_write(&mut w, 0, 0, Range::new(4096, 4096), true);
+    w.quiesce();
+    assert!(w.agents[0].overlay.mapped_bytes() > 4096, "who has one goes on");
+    for inode in [0, 1] {
+        ranks::begin_other(&mut w, 0, Kind::Read, inode, A);
+        w.quiesce();
+    }
+    no_violation(&w);
+}
