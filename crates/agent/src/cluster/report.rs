@@ -100,13 +100,26 @@ fn given_up(site: &Site, roster: &Roster, name: &str) -> Result<Member> {
             "{name} alone has {slow}: 'headstart disown {slow}' gives up what it kept"
         )));
     }
-    if present(site, member) == Some(LockState::Held) {
-        return Err(Error::Refused(format!(
+    refuse_living(roster, member, present(site, member).as_ref())?;
+    Ok(member.clone())
+}
+
+/// Refuses to give up a node that is there, as its lock says, or that may be and has programs without a deadline.
+fn refuse_living(roster: &Roster, member: &Member, present: Option<&LockState>) -> Result<()> {
+    let name = &member.name;
+    match present {
+        Some(LockState::GivenUp) => Ok(()),
+        Some(LockState::Held) => Err(Error::Refused(format!(
             "node {name} is there: it holds its lock. 'headstart stop' on it lets it leave in order; if it hangs, end it \
              first"
-        )));
+        ))),
+        Some(LockState::Unknown(why)) if !roster.may_be_given_up(member.place) => Err(Error::Refused(format!(
+            "whether node {name} is there is not known ({why}), and its programs have no deadline: they would go on \
+             beside others. Start its agent with 'headstart run -- true', or shut the node down, and try again"
+        ))),
+        // Where no locks are kept, and of one whose programs wait past their deadline, the user says so.
+        Some(LockState::Unknown(_)) | None => Ok(()),
     }
-    Ok(member.clone())
 }
 
 /// What is lost with the node.
@@ -137,4 +150,31 @@ pub fn forget(site: &Site, name: &str) -> Result<()> {
         presence::forget(&Places::make(&site.fast, &site.slow)?, locks)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::roster::tests::{member, terms};
+
+    #[test]
+    fn a_member_without_a_deadline_is_given_up_only_when_its_lock_says_that_it_is_gone() {
+        let unknown = LockState::Unknown("nobody can say".into());
+        for (standing, present, refused) in [
+            (Standing::Armed, LockState::Held, Some("holds its lock")),
+            (Standing::Unarmed, LockState::Held, Some("holds its lock")),
+            (Standing::Armed, LockState::GivenUp, None),
+            (Standing::Unarmed, LockState::GivenUp, None),
+            (Standing::Armed, unknown.clone(), None),
+            (Standing::Unarmed, unknown, Some("no deadline")),
+        ] {
+            let roster = Roster::alone(terms(), member(0, "a", standing));
+            assert_eq!(roster.may_be_given_up(roster.members[0].place), standing == Standing::Armed);
+            match (refuse_living(&roster, &roster.members[0], Some(&present)), refused) {
+                (Ok(()), None) => {}
+                (Err(error), Some(words)) => assert!(error.to_string().contains(words), "{error}"),
+                (other, _) => panic!("{standing:?}, {present:?}: {other:?}"),
+            }
+        }
+    }
 }

@@ -123,6 +123,12 @@ impl Roster {
         self.members.iter().find(|member| member.place == place)
     }
 
+    /// Whether others may act on the member's absence: its programs have a deadline, past which they wait. Nobody else
+    /// but the member itself proposes a view without one of which that is not known.
+    pub(crate) fn may_be_given_up(&self, place: Place) -> bool {
+        self.at(place).is_some_and(|member| member.standing == Standing::Armed)
+    }
+
     /// This node's member that has a seat.
     pub(crate) fn of(&self, node: &Node) -> Option<&Member> {
         self.seated().find(|member| member.is_of(node))
