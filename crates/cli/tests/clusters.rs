@@ -296,6 +296,34 @@ step('read')
     assert!(is_own_file(&cluster.slow.join("f/two")));
 }
 
+/// As git does to objects that are there already.
+#[test]
+fn a_time_that_another_node_sets_is_no_strangers_change_and_a_strangers_fails_whoever_asks() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let (one, two) = (cluster.slow.join("one"), cluster.slow.join("two"));
+    let absorbed = |name: &str| {
+        let mut program = cluster.start("1", &own_file(name));
+        program.awaits("written");
+        program
+    };
+    let program = absorbed("one");
+    cluster.succeed("2", &["run", "--", "touch", "-m", "-d", "2001-01-01", text(&one)]);
+    program.go("written");
+    program.ends();
+    cluster.succeed("2", &["run", "--", "cksum", text(&one)]);
+    assert!(is_own_file(&one), "it has left flash");
+    // Somebody changes the slow file past Headstart while newer bytes are on flash.
+    let program = absorbed("two");
+    program.go("written");
+    program.ends();
+    fs::write(&two, "a stranger's").unwrap();
+    let output = cluster.headstart("2", &["run", "--", "cksum", text(&two)]).output().unwrap();
+    assert!(!output.status.success() && said(&output).contains("Stale file handle"), "{}", said(&output));
+    cluster.succeed("1", &["drain", "--over-changes"]);
+    cluster.succeed("2", &["run", "--", "cksum", text(&two)]);
+    assert!(is_own_file(&two));
+}
+
 #[test]
 fn a_file_that_another_node_removes_leaves_the_flash_of_the_node_that_has_it() {
     let Some(cluster) = Cluster::up(2, &[]) else { return };

@@ -62,7 +62,7 @@ impl EventLoop<'_> {
                     Request::Descriptor { data_file } => self.give_descriptor(token, envelope, data_file),
                     Request::Unlinked { inode } => self.unlinked(envelope, inode),
                     Request::TimesSet { inode, birth_ns } => {
-                        let is_ours = self.times_set(Identity { inode, birth_ns });
+                        let is_ours = self.times_set_here(Identity { inode, birth_ns });
                         self.send_answer(envelope, if is_ours { &Answer::Go } else { &Answer::Done });
                     }
                     _ => {

@@ -8,6 +8,8 @@
 //! | a file got or loses one of several names | all | it finds it by another one |
 //! | the last name of a file is gone, nobody here has it open | its home, which passes it on to the owner | its flash is free |
 //! | a file with dirty bytes is not where the journal says | all | who has it says where it is |
+//! | a file's time of last write was set | all | it is no stranger's change |
+//! | a file cannot leave flash that others ask for | all | their threads fail, and do not wait for ever |
 //! | a program starts that the library is not in | all | all leaves flash (`strangers/elsewhere.rs`) |
 //!
 //! That a file is gone that no other node has bytes of is not told. Where one is lost, the next agent of a node may not
@@ -91,6 +93,11 @@ impl EventLoop<'_> {
 
     /// Sends what is to be said. What notes that came led to is appended by now.
     pub(super) fn say_notes(&mut self) {
+        for (file, errno) in self.tiers.overlay.take_stuck() {
+            if !self.is_missing(file) {
+                self.tell_all(&stuck(file, errno.unwrap_or(0)));
+            }
+        }
         let Some(telling) = self.cluster.telling_mut() else { return };
         let letters = telling.notes.take(telling.said.is_some_and(|said| said.elapsed() >= AGAIN_PERIOD));
         if !telling.notes.wait() {
@@ -109,6 +116,11 @@ impl EventLoop<'_> {
         self.strangers_and_members(&new, &all);
         for member in new {
             self.missing_identities().into_iter().for_each(|identity| self.tell_member(member, where_is(identity)));
+            for (file, errno) in self.tiers.overlay.stuck_files() {
+                if !self.is_missing(file) {
+                    self.tell_member(member, stuck(file, errno));
+                }
+            }
         }
     }
 
@@ -118,7 +130,7 @@ impl EventLoop<'_> {
             tracing::warn!("notes of another node cannot be understood");
             return Ok(());
         };
-        let member = told.from.member;
+        let (seat, member) = (told.from, told.from.member);
         let known = from == Some(member);
         let notes = self.cluster.telling_mut().filter(|_| known).and_then(|telling| telling.notes.on_told(told));
         let Some(notes) = notes else {
@@ -128,15 +140,15 @@ impl EventLoop<'_> {
         };
         self.heard_of(member);
         for note in notes {
-            self.take_note(member, note);
+            self.take_note(seat, note);
             // Before the next: a file's number may be given to another file in it.
             self.end_event()?;
         }
         Ok(())
     }
 
-    fn take_note(&mut self, from: MemberId, note: Note) {
-        let view = self.tiers.shared.view();
+    fn take_note(&mut self, seat: Seat, note: Note) {
+        let (view, from) = (self.tiers.shared.view(), seat.member);
         match note {
             Note::Unlinked { file, passed } => {
                 let is_named = |number| self.tiers.store.slow(number).is_some_and(|slow| slow.has_name());
@@ -156,9 +168,26 @@ impl EventLoop<'_> {
                 }
             }
             Note::WhereIs { file, birth_ns } => self.say_where(from, Identity { inode: file.0, birth_ns }),
+            Note::TimesSet { file, birth_ns } => {
+                let meant = self.known_identity(Identity { inode: file.0, birth_ns });
+                meant.map(|identity| self.times_set(identity));
+            }
+            Note::Stuck { file, errno } => {
+                let errno = i32::try_from(errno).ok().filter(|errno| *errno != 0);
+                self.tiers.overlay.stuck_elsewhere(view, seat, file, errno);
+            }
             Note::KeepOff { on, question } => self.keep_off_for(from, on, question),
             Note::Off { question, problem } => self.is_off(from, question, &problem),
         }
+    }
+
+    /// A thread has set a file's time of last write; whether it was the time that this agent had shown.
+    pub(super) fn times_set_here(&mut self, identity: Identity) -> bool {
+        let file = FileId(identity.inode);
+        if self.cluster.telling().is_some() && !self.tiers.overlay.is_nobody_elses(file) {
+            self.tell_all(&Note::TimesSet { file, birth_ns: identity.birth_ns });
+        }
+        self.times_set(identity)
     }
 
     /// The last name of a file is gone, says a thread.
@@ -220,6 +249,12 @@ impl EventLoop<'_> {
                 self.tell_all(&Note::At { file, birth_ns, path: path.to_vec() });
             }
         }
+    }
+
+    /// The identity by which this agent knows a file of another one's.
+    fn known_identity(&self, told: Identity) -> Option<Identity> {
+        let number = self.tiers.overlay.named(FileId(told.inode))?;
+        self.tiers.overlay.identity(number).filter(|known| told.birth_ns == 0 || is_same(told, *known))
     }
 
     /// A file lies there, says another agent.
@@ -297,6 +332,13 @@ impl EventLoop<'_> {
         }
     }
 
+    /// Whether the file with dirty bytes is not where it was: who asks for it waits, as it may be found.
+    fn is_missing(&self, file: FileId) -> bool {
+        let missing = self.cluster.telling().map(|telling| &telling.missing);
+        let mut inodes = missing.into_iter().flatten().filter_map(|number| self.tiers.overlay.identity(*number));
+        inodes.any(|identity| identity.inode == file.0)
+    }
+
     fn missing_identities(&self) -> Vec<Identity> {
         let missing = self.cluster.telling().map(|telling| &telling.missing);
         let numbers = missing.into_iter().flatten().take(MISSING_MAX);
@@ -310,6 +352,10 @@ impl EventLoop<'_> {
         let paths = still.filter_map(|number| self.tiers.overlay.path(*number));
         paths.take(MISSING_MAX).map(|path| as_path(path).display().to_string()).collect()
     }
+}
+
+fn stuck(file: FileId, errno: i32) -> Note {
+    Note::Stuck { file, errno: errno.unsigned_abs() }
 }
 
 fn where_is(identity: Identity) -> Note {
