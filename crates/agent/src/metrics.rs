@@ -18,7 +18,12 @@ pub type Sample = (&'static Family, &'static [(&'static str, &'static str)], u64
 /// Every figure of a status: what was counted, and how things stand.
 pub fn samples(status: &Status) -> Vec<Sample> {
     let counted = status.requests.figures().chain(status.agent.figures()).chain(status.service.figures());
-    let stands: [(&'static Family, u64); 13] = [
+    let of_nodes = status.cluster.as_ref().map(|cluster| {
+        let deadline_ns = cluster.deadline_ms.unwrap_or(0).saturating_mul(1_000_000);
+        [cluster.members, cluster.view, deadline_ns, cluster.waits_for.len() as u64, cluster.files_shared]
+    });
+    let [members, view, deadline_ns, awaited, shared] = of_nodes.unwrap_or_default();
+    let stands: [(&'static Family, u64); 18] = [
         (&families::CAPACITY, status.capacity_bytes),
         (&families::MAPPED, status.mapped_bytes),
         (&families::DIRTY, status.dirty_bytes),
@@ -29,6 +34,11 @@ pub fn samples(status: &Status) -> Vec<Sample> {
         (&families::FILES_FAILED, status.files_failed),
         (&families::JOURNAL, status.journal_bytes),
         (&families::DURABLE, status.durable.into()),
+        (&families::MEMBERS, members),
+        (&families::VIEW, view),
+        (&families::DEADLINE, deadline_ns),
+        (&families::AWAITED, awaited),
+        (&families::SHARED, shared),
         (&families::REGION_FILES, status.placement.files),
         (&families::REGIONS, status.placement.wanted_bytes),
         (&families::REGIONS_PLACED, status.placement.placed_bytes),

@@ -83,6 +83,13 @@ pub enum Command {
     },
     /// End, if no process takes part.
     Stop,
+    /// The same on another node, whose agent's answer is passed back.
+    At {
+        /// The node's name.
+        node: String,
+        /// `status`, `examine`, `drain`, `keep_dirty`, `sync` or `stop`.
+        what: Box<Command>,
+    },
 }
 
 /// A run that is a rank of a parallel program.
@@ -211,6 +218,8 @@ pub struct ClusterStatus {
     /// Paths of files with dirty bytes here that are not where they were: other nodes that open one wait for it.
     #[serde(default)]
     pub files_missing: Vec<String>,
+    /// Files that this node has to itself: what is on its flash is theirs.
+    pub files_alone: u64,
 }
 
 fn is_zero(number: &u64) -> bool {

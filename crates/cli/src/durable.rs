@@ -15,10 +15,10 @@ pub fn make_durable(service: &Service, interrupts: &Interrupts) -> Result<Status
     let interrupted_before = interrupts.so_far();
     'agents: loop {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let asking = service.again()?;
+        let (asking, sync) = (service.again()?, service.addressed(&Command::Sync));
         std::thread::spawn(move || {
             // Nobody may wait any more.
-            let _ = sender.send(asking.ask(&Command::Sync));
+            let _ = sender.send(asking.ask(&sync));
         });
         loop {
             match receiver.recv_timeout(Duration::from_millis(20)) {

@@ -18,6 +18,7 @@ mod interrupts;
 mod launch;
 mod looks;
 mod moved;
+mod others;
 mod place;
 mod plan;
 mod program;

@@ -20,6 +20,8 @@ pub struct Service {
     start: Start,
     client: RefCell<Client>,
     lives: Cell<u32>,
+    /// The node whose agent is meant, if that is another one: this node's passes commands on.
+    node: Option<String>,
 }
 
 impl Service {
@@ -31,7 +33,25 @@ impl Service {
 
     /// Goes on with an agent that is known.
     pub fn of(start: Start, client: Client) -> Service {
-        Service { start, client: RefCell::new(client), lives: Cell::new(1) }
+        Service { start, client: RefCell::new(client), lives: Cell::new(1), node: None }
+    }
+
+    /// The agent of another node, through this node's.
+    pub fn of_node(start: Start, node: &str) -> headstart_agent::Result<Service> {
+        Ok(Service { node: Some(node.to_string()), ..Service::connect(start)? })
+    }
+
+    /// Whether it is another node's.
+    pub fn is_elsewhere(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// The command as this node's agent is to be asked.
+    pub fn addressed(&self, command: &Command) -> Command {
+        match &self.node {
+            Some(node) => Command::At { node: node.clone(), what: Box::new(command.clone()) },
+            None => command.clone(),
+        }
     }
 
     /// How many agents there were.
@@ -46,8 +66,9 @@ impl Service {
 
     /// Asks, and asks the next agent where this one dies.
     pub fn ask(&self, command: &Command) -> headstart_agent::Result<Status> {
+        let command = self.addressed(command);
         loop {
-            let answer = self.client.borrow().ask(command);
+            let answer = self.client.borrow().ask(&command);
             match answer {
                 Err(gone @ Error::NoAgent { .. }) => self.follow_on(gone)?,
                 answer => return answer,

@@ -67,14 +67,20 @@ fn print(status: &Status) {
     }
     if let Some(cluster) = &status.cluster {
         println!(
-            "cluster    one of {} nodes, as {}: {} files that others use too are on the disks{}",
+            "cluster    one of {} nodes in view {}, as {}: {} files to itself, {} that others use too, on the disks{}{}",
             cluster.members,
+            cluster.view,
             cluster.name,
+            cluster.files_alone,
             cluster.files_shared,
             if cluster.waits_for.is_empty() {
                 String::new()
             } else {
                 format!("; waits for {}", cluster.waits_for.join(", "))
+            },
+            match cluster.deadline_ms {
+                Some(0) => "; programs wait until the membership service has answered",
+                _ => "",
             }
         );
     }

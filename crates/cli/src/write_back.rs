@@ -15,11 +15,11 @@ use headstart_units::ByteSize;
 
 use crate::durable::make_durable;
 use crate::interrupts::Interrupts;
+use crate::others::Others;
 use crate::progress;
 use crate::service::Service;
 use crate::start::Start;
-use headstart_cli::command::EXIT_DIRTY;
-use headstart_cli::ending::stop;
+use headstart_cli::ending::{refuse_dirty, stop};
 
 /// A drain waits so long for a write of a process that is stopped: whoever continues it at once is in time.
 const STOPPED_PATIENCE: Duration = Duration::from_secs(2);
@@ -42,6 +42,10 @@ pub struct Drain {
     /// With --discard: do not ask
     #[arg(long, requires = "discard")]
     yes: bool,
+
+    /// What is dirty on this node's flash alone, not on that of other nodes that share the directory
+    #[arg(long, conflicts_with = "discard")]
+    this_node: bool,
 }
 
 impl Drain {
@@ -51,7 +55,9 @@ impl Drain {
         }
         let site_path = Site::locate(site);
         let site = Site::load(&site_path)?;
-        let service = Service::connect(Start::for_command(&site, &site_path))?;
+        let start = Start::for_command(&site, &site_path);
+        let service = Service::connect(start.clone())?;
+        let others = if self.this_node { Others::none() } else { Others::find(&start)? };
         for path in &self.paths {
             let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
             if !path.starts_with(&site.slow) {
@@ -63,20 +69,31 @@ impl Drain {
             let path = path.to_str().with_context(|| {
                 format!("{} is not UTF-8; drain everything, with --over-changes if it was changed", path.display())
             })?;
-            service.ask(&Command::Drain { path: Some(path.to_string()), over_changes: true })?;
+            let drain = Command::Drain { path: Some(path.to_string()), over_changes: true };
+            service.ask(&drain)?;
+            others.each("drain", |other| other.ask(&drain).map(drop).map_err(Into::into));
         }
+        let interrupts = Interrupts::listen()?;
         if !self.paths.is_empty() {
-            make_durable(&service, &Interrupts::listen()?)?;
-            return Ok(ExitCode::SUCCESS);
+            make_durable(&service, &interrupts)?;
+            others.each("drain", |other| make_durable(other, &interrupts).map(drop));
+            return Ok(others.exit_code(true));
         }
-        let drained = drain_all(&service, &Interrupts::listen()?, self.over_changes)?;
+        // All at once: each has its own way to the disks.
+        let drain = Command::Drain { path: None, over_changes: self.over_changes };
+        others.each("drain", |other| other.ask(&drain).map(drop).map_err(Into::into));
+        let drained = drain_all(&service, &interrupts, self.over_changes)?;
         if drained.is_whole && drained.status.dirty_bytes > 0 {
             eprintln!(
                 "headstart: {} were written by programs meanwhile, and stay on flash",
                 ByteSize(drained.status.dirty_bytes)
             );
         }
-        Ok(if drained.is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_DIRTY) })
+        others.each("drain", |other| match drain_all(other, &interrupts, self.over_changes)?.is_whole {
+            true => Ok(()),
+            false => bail!("not all of it is on disk"),
+        });
+        Ok(others.exit_code(drained.is_whole))
     }
 }
 
@@ -123,10 +140,10 @@ pub fn drain_all(service: &Service, interrupts: &Interrupts, over_changes: bool)
         if progress.0 != status.dirty_bytes {
             progress = (status.dirty_bytes, Instant::now());
         }
-        if let Some(held) = status.held_up.iter().find(|held| is_stuck(held, progress.1.elapsed())) {
+        if let Some(held) = status.held_up.iter().find(|held| is_stuck(service, held, progress.1.elapsed())) {
             bar.finish_and_clear();
             service.ask(&Command::KeepDirty)?;
-            eprintln!("headstart: {}", held_up(held, status.dirty_bytes));
+            eprintln!("headstart: {}", held_up(service, held, status.dirty_bytes));
             status = make_durable(service, interrupts)?;
             return Ok(Drained { status, is_whole: false });
         }
@@ -151,13 +168,18 @@ pub fn drain_all(service: &Service, interrupts: &Interrupts, over_changes: bool)
 
 /// Whether there is no use in waiting for a process in the middle of a write, beside which nothing has been
 /// written back for so long.
-fn is_stuck(held: &HeldUpFile, without_progress: Duration) -> bool {
-    let limit = if is_stopped(held.pid) { STOPPED_PATIENCE } else { PATIENCE };
+fn is_stuck(service: &Service, held: &HeldUpFile, without_progress: Duration) -> bool {
+    let limit = if is_seen_stopped(service, held) { STOPPED_PATIENCE } else { PATIENCE };
     without_progress >= limit && Duration::from_millis(held.for_ms) >= limit
 }
 
-fn held_up(held: &HeldUpFile, dirty_bytes: u64) -> String {
-    let what = if is_stopped(held.pid) { "is stopped" } else { "does not go on" };
+/// Whether the process is one of this node, and stopped.
+fn is_seen_stopped(service: &Service, held: &HeldUpFile) -> bool {
+    !service.is_elsewhere() && is_stopped(held.pid)
+}
+
+fn held_up(service: &Service, held: &HeldUpFile, dirty_bytes: u64) -> String {
+    let what = if is_seen_stopped(service, held) { "is stopped" } else { "does not go on" };
     format!(
         "process {} {what} in the middle of a write to {}: {} stay on flash and are not lost; let it go on or end it, then \
          'headstart drain'",
@@ -183,6 +205,10 @@ pub struct Stop {
     /// Stop even if dirty bytes stay on flash
     #[arg(long)]
     keep_dirty: bool,
+
+    /// Stop the agents of other nodes that share the directory as well, theirs first
+    #[arg(long)]
+    all_nodes: bool,
 }
 
 impl Stop {
@@ -194,6 +220,17 @@ impl Stop {
             return Ok(ExitCode::SUCCESS);
         };
         let start = Start::for_command(&site, &site_path);
+        if self.all_nodes {
+            let others = Others::find(&start)?;
+            others.each("stop", |other| {
+                refuse_dirty(&other.ask(&Command::Status)?, self.keep_dirty)?;
+                Ok(other.ask(&Command::Stop).map(drop)?)
+            });
+            if !others.are_whole() {
+                bail!("not all other nodes' agents have ended; this one goes on");
+            }
+            others.wait_for_leaving()?;
+        }
         stop(&client, self.keep_dirty).or_else(|error| match error.downcast_ref() {
             // What it left is taken up by another, which then ends in order.
             Some(Error::NoAgent { .. }) if start.socket().exists() => {

@@ -171,6 +171,11 @@ impl Overlay {
         self.files.keys().filter(|number| !self.sharing.is_alone(**number)).count()
     }
 
+    /// How many no other member has anything of.
+    pub fn files_alone(&self) -> usize {
+        self.files.keys().filter(|number| self.sharing.is_alone(**number)).count()
+    }
+
     /// A file has got a number: who has something of it is asked, unless that is known.
     pub(crate) fn enter(&mut self, shared: Shared<'_>, number: u32) {
         let file = FileId(self.files[&number].identity().inode);

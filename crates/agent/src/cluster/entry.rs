@@ -74,7 +74,7 @@ enum Proposal {
 }
 
 /// This node, as the members call it.
-fn this_node(site: &ClusterSite) -> Node {
+pub(crate) fn this_node(site: &ClusterSite) -> Node {
     site.name.clone().map_or_else(node::this, |name| Node { name, machine_id: None })
 }
 

@@ -1,5 +1,5 @@
-//! What agents send to each other: messages of the protocol, notes, and, between one that joins and a member, what the
-//! probe of their file systems asks and answers.
+//! What agents send to each other: messages of the protocol, notes, commands of people for another node and their answers,
+//! and, between one that joins and a member, what the probe of their file systems asks and answers.
 
 use headstart_membership::probe::{Act, Answer};
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,8 @@ const PROTOCOL: u8 = 0;
 const ASKED: u8 = 1;
 const ANSWERED: u8 = 2;
 const NOTES: u8 = 3;
+const COMMAND: u8 = 4;
+const OBEYED: u8 = 5;
 
 /// One act of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +42,20 @@ pub enum Letter<'a> {
     Asked(Asked),
     /// Of a probe.
     Answered(Answered),
+    /// A command of the other node's command line: [`crate::status::Command`] as JSON.
+    Command {
+        /// What its answer is told by.
+        number: u64,
+        /// The command.
+        text: &'a [u8],
+    },
+    /// Its answer: [`crate::status::Answer`] as JSON.
+    Obeyed {
+        /// As asked.
+        number: u64,
+        /// The answer.
+        text: &'a [u8],
+    },
 }
 
 impl Letter<'_> {
@@ -54,6 +70,8 @@ impl Letter<'_> {
                 asked.act.stays_within().then_some(Letter::Asked(asked))
             }
             ANSWERED => serde_json::from_slice(rest).ok().map(Letter::Answered),
+            COMMAND => numbered(rest).map(|(number, text)| Letter::Command { number, text }),
+            OBEYED => numbered(rest).map(|(number, text)| Letter::Obeyed { number, text }),
             _ => None,
         }
     }
@@ -72,8 +90,21 @@ impl Letter<'_> {
             }
             Letter::Asked(asked) => put(ASKED, asked, out),
             Letter::Answered(answered) => put(ANSWERED, answered, out),
+            Letter::Command { number, text } => put_numbered(COMMAND, *number, text, out),
+            Letter::Obeyed { number, text } => put_numbered(OBEYED, *number, text, out),
         }
     }
+}
+
+fn numbered(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (number, text) = bytes.split_first_chunk()?;
+    Some((u64::from_le_bytes(*number), text))
+}
+
+fn put_numbered(kind: u8, number: u64, text: &[u8], out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(&number.to_le_bytes());
+    out.extend_from_slice(text);
 }
 
 fn put(kind: u8, value: &impl Serialize, out: &mut Vec<u8>) {
@@ -97,13 +128,15 @@ mod tests {
             Letter::Notes(b"\n\0"),
             Letter::Asked(Asked { number: 7, act: act(&name) }),
             Letter::Answered(Answered { number: 7, answer: Answer::Bytes(vec![1, 2]) }),
+            Letter::Command { number: u64::MAX - 1, text: b"{}" },
+            Letter::Obeyed { number: 1, text: b"" },
         ] {
             letter.encode(&mut bytes);
             assert_eq!(Letter::parse(&bytes), Some(letter));
         }
         Letter::Asked(Asked { number: 1, act: act("../../journal") }).encode(&mut bytes);
         assert_eq!(Letter::parse(&bytes), None);
-        for bytes in [&b""[..], b"\x01", b"\x02{}", b"\x04"] {
+        for bytes in [&b""[..], b"\x01", b"\x02{}", b"\x04", b"\x051234567", b"\x06"] {
             assert_eq!(Letter::parse(bytes), None);
         }
     }

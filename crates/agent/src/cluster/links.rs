@@ -54,8 +54,8 @@ impl Links {
         self.transport.descriptor()
     }
 
-    /// Knows whom the roster names, and nobody else.
-    pub(crate) fn know(&mut self, roster: &Roster, own: Place) {
+    /// Knows whom the roster names, and nobody else; the places whose agents of before will not be heard again.
+    pub(crate) fn know(&mut self, roster: &Roster, own: Place) -> Vec<Place> {
         let is_known = |member: &&Member| member.standing != Standing::Left && member.place != own;
         let members: BTreeMap<Place, &Member> =
             roster.members.iter().filter(is_known).map(|member| (member.place, member)).collect();
@@ -65,8 +65,8 @@ impl Links {
             .filter(|(place, peer)| members.get(place).is_none_or(|member| known_as(member) != peer.member))
             .map(|(place, _)| *place)
             .collect();
-        for place in gone {
-            let peer = self.peers.remove(&place).expect("it was found");
+        for place in &gone {
+            let peer = self.peers.remove(place).expect("it was found");
             self.transport.forget(peer.id);
         }
         for (place, member) in members {
@@ -77,6 +77,7 @@ impl Links {
                 self.peers.insert(place, Peer { id, member: known, addresses: member.addresses.clone() });
             }
         }
+        gone
     }
 
     /// The member behind a peer's number.

@@ -26,12 +26,26 @@ pub struct NodeReport {
     pub name: String,
     /// Its number.
     pub number: u16,
-    /// `alone`, `member`, `silent`, `joining`.
+    /// Whether it is the node of who asks.
+    pub is_this: bool,
+    /// `alone`, `member`, `gone`, `joining`.
     pub is: &'static str,
     /// Where its agent listens.
     pub addresses: Vec<SocketAddr>,
     /// Bytes that it listed as on its flash alone; none if its list cannot be read.
     pub dirty_bytes: Option<u64>,
+}
+
+impl NodeReport {
+    /// Whether it is another node, which has something of the directory.
+    pub fn is_other(&self) -> bool {
+        !self.is_this && self.is != "joining"
+    }
+
+    /// Whether its agent may answer.
+    pub fn may_answer(&self) -> bool {
+        self.is != "gone"
+    }
 }
 
 /// What only a node's flash has, as it listed it last.
@@ -68,11 +82,14 @@ fn lost(site: &Site, member: &Member) -> Result<Lost> {
 
 /// All nodes that have a place in the site's directory.
 pub fn nodes(site: &Site) -> Result<Nodes> {
-    let Some(roster) = roster(site, &cluster(site)?)? else { return Ok(Nodes::default()) };
+    let cluster = cluster(site)?;
+    let Some(roster) = roster(site, &cluster)? else { return Ok(Nodes::default()) };
+    let this = entry::this_node(&cluster);
     let known = roster.members.iter().filter(|member| member.standing != Standing::Left);
     let report = |member: &Member| NodeReport {
         name: member.name.clone(),
         number: member.place.node,
+        is_this: member.is_of(&this),
         is: match (member.standing, present(site, member)) {
             (Standing::Knocking, _) => "joining",
             (_, Some(LockState::GivenUp)) => "gone",
@@ -85,14 +102,16 @@ pub fn nodes(site: &Site) -> Result<Nodes> {
     Ok(Nodes { members: known.map(report).collect() })
 }
 
+/// That no node is called so.
+pub(crate) fn no_such_node(roster: &Roster, name: &str) -> String {
+    let names: Vec<&str> = roster.seated().map(|member| member.name.as_str()).collect();
+    format!("no node {name} has this directory; those that have are {}", names.join(", "))
+}
+
 /// The member of that name that may be given up.
 fn given_up(site: &Site, roster: &Roster, name: &str) -> Result<Member> {
     let Some(member) = roster.seated().find(|member| member.name == name) else {
-        let names: Vec<&str> = roster.seated().map(|member| member.name.as_str()).collect();
-        return Err(Error::Refused(format!(
-            "no node {name} has this directory; those that have are {}",
-            names.join(", ")
-        )));
+        return Err(Error::Refused(no_such_node(roster, name)));
     };
     if roster.seated().count() == 1 {
         let slow = site.slow.display();

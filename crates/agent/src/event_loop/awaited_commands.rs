@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::relayed::Relayed;
 use super::runs_of_jobs::RunsOfJobs;
 
 /// A command that waits for barriers.
@@ -21,6 +22,8 @@ pub(super) struct AwaitedCommands {
     syncs: Vec<Sync>,
     /// Runs that are ranks of one program.
     pub(super) runs: RunsOfJobs,
+    /// Those for other nodes' agents, and from them.
+    pub(super) relayed: Relayed,
     /// Everything is being written back.
     pub(super) is_draining: bool,
     /// The capacity was changed, and flash may hold more.
@@ -63,6 +66,7 @@ impl AwaitedCommands {
         self.drains.retain(|_, (waiting, _)| *waiting != connection);
         self.syncs.retain(|sync| sync.connection != connection);
         self.runs.forget(connection);
+        self.relayed.forget(connection);
     }
 }
 

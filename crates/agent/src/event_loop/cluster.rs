@@ -22,6 +22,7 @@ use headstart_units::Nanos;
 use crate::cluster::door::Door;
 use crate::cluster::entry::{Entered, roster_in};
 use crate::cluster::letter::{Answered, Letter};
+use crate::cluster::report::no_such_node;
 use crate::cluster::roster::{Place, Roster, Standing};
 use crate::cluster::views;
 use crate::error::{Error, Result};
@@ -151,6 +152,31 @@ impl Cluster {
     /// The same, to be changed.
     pub(super) fn telling_mut(&mut self) -> Option<&mut Telling> {
         self.0.as_mut()?.telling.as_mut()
+    }
+
+    fn door(&self) -> Option<&Door> {
+        self.0.as_ref()?.door.as_ref()
+    }
+
+    /// Where the node of that name is among the others; nothing if it is this one.
+    pub(super) fn place_of(&self, name: &str) -> std::result::Result<Option<Place>, String> {
+        let Some(membership) = &self.0 else { return Err("this directory can have one node alone".into()) };
+        match membership.roster.seated().find(|member| member.name == name) {
+            Some(member) => Ok(Some(member.place).filter(|place| *place != membership.place)),
+            None => Err(no_such_node(&membership.roster, name)),
+        }
+    }
+
+    /// What people call the node at that place.
+    pub(super) fn name_of(&self, place: Place) -> String {
+        let member = self.0.as_ref().and_then(|membership| membership.roster.at(place));
+        member.map_or_else(|| format!("number {}", place.node), |member| member.name.clone())
+    }
+
+    /// Sends a letter; false if it is known to be lost.
+    pub(super) fn write_to(&mut self, place: Place, letter: &Letter<'_>) -> bool {
+        let door = self.0.as_mut().and_then(|membership| membership.door.as_mut());
+        door.is_some_and(|door| door.links.send(place, letter))
     }
 
     pub(super) fn look(&mut self) {
@@ -331,7 +357,8 @@ impl EventLoop<'_> {
     fn know_members(&mut self) {
         let Some(membership) = &mut self.cluster.0 else { return };
         if let Some(door) = &mut membership.door {
-            door.links.know(&membership.roster, membership.place);
+            let gone = door.links.know(&membership.roster, membership.place);
+            self.lost_answers(|to| gone.contains(&to), "its agent of before has ended");
         }
     }
 
@@ -395,6 +422,16 @@ impl EventLoop<'_> {
                     door.links.answer(peer, &Letter::Answered(Answered { number: asked.number, answer }));
                 }
                 Some(Letter::Answered(_)) => {}
+                Some(Letter::Command { number, text }) => {
+                    if let Some(by) = door.links.place(peer) {
+                        self.on_command(by, number, text);
+                    }
+                }
+                Some(Letter::Obeyed { number, text }) => {
+                    if let Some(by) = door.links.place(peer) {
+                        self.on_obeyed(by, number, text);
+                    }
+                }
                 None => tracing::warn!("a letter of another node cannot be understood"),
             }
         }
@@ -416,7 +453,11 @@ impl EventLoop<'_> {
         for event in events {
             match event {
                 Event::Connected(_, member) => tracing::info!(node = member.name, "connected"),
-                Event::Lost(_, text) | Event::Unreachable(_, text) => tracing::info!(text, "a node is out of reach"),
+                Event::Lost(peer, text) | Event::Unreachable(peer, text) => {
+                    tracing::info!(text, "a node is out of reach");
+                    let lost = self.cluster.door().and_then(|door| door.links.place(*peer));
+                    self.lost_answers(|to| Some(to) == lost, text);
+                }
                 Event::Refused(text) => tracing::warn!(text, "a node is not let in"),
             }
         }
@@ -473,6 +514,7 @@ impl EventLoop<'_> {
             waits_for: waits_for.into_iter().filter_map(|member| name_of(views::place(member))).collect(),
             files_shared: self.tiers.overlay.files_shared() as u64,
             files_missing: self.missing_files(),
+            files_alone: self.tiers.overlay.files_alone() as u64,
         })
     }
 

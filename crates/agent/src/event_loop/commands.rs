@@ -29,7 +29,7 @@ impl EventLoop<'_> {
     }
 
     /// Does what the command says; its answer, unless that comes later.
-    fn obey(&mut self, token: u64, command: Command) -> Option<status::Answer> {
+    pub(super) fn obey(&mut self, token: u64, command: Command) -> Option<status::Answer> {
         Some(match command {
             Command::Status => self.status(),
             Command::Examine => self.examine(),
@@ -74,6 +74,7 @@ impl EventLoop<'_> {
             }
             Command::NoStranger { pid } => self.no_stranger(pid),
             Command::Stop => return self.stop(token),
+            Command::At { node, what } => return self.pass_on(token, &node, *what),
         })
     }
 
@@ -117,6 +118,9 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn send_status(&mut self, token: u64, answer: &status::Answer) {
+        if self.answer_member(token, answer) {
+            return;
+        }
         let text = serde_json::to_vec(answer).expect("a status has a JSON form");
         self.send(token, Envelope { slot: NO_SLOT, seq: 0 }, &Reply::Control { text: &text });
     }

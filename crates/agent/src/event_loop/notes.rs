@@ -154,7 +154,7 @@ impl EventLoop<'_> {
                 let is_named = |number| self.tiers.store.slow(number).is_some_and(|slow| slow.has_name());
                 self.tiers.overlay.unlinked_elsewhere(view, file, is_named);
                 if !passed {
-                    self.pass_on(file);
+                    self.tell_of_removal(file);
                 }
             }
             Note::Renamed { old, new, exchanged } => {
@@ -203,7 +203,7 @@ impl EventLoop<'_> {
             (true, Some(number)) => {
                 self.cluster.telling_mut().map(|telling| telling.open_unlinked.insert(number, file));
             }
-            (true, None) => self.pass_on(file),
+            (true, None) => self.tell_of_removal(file),
             (false, _) => {}
         }
     }
@@ -211,12 +211,12 @@ impl EventLoop<'_> {
     /// The file's number is free: nobody here has it open any more.
     pub(super) fn tell_of_closed(&mut self, number: u32) {
         if let Some(file) = self.cluster.telling_mut().and_then(|telling| telling.open_unlinked.remove(&number)) {
-            self.pass_on(file);
+            self.tell_of_removal(file);
         }
     }
 
     /// Tells whom it concerns that a file has no name any more.
-    fn pass_on(&mut self, file: FileId) {
+    fn tell_of_removal(&mut self, file: FileId) {
         match self.tiers.overlay.concerned(file) {
             Concerned::Home(member) => self.tell_member(member, Note::Unlinked { file, passed: false }),
             Concerned::Owner(member) if self.other_members().contains(&member) => {

@@ -93,6 +93,11 @@ families! {
     FILES_FAILED: "headstart_files_failed", Gauge, Count, "Files with dirty bytes whose last write-back failed.";
     JOURNAL: "headstart_journal_bytes", Gauge, Bytes, "Length of the journal.";
     DURABLE: "headstart_durable", Gauge, Count, "One if all that was acknowledged survives power loss.";
+    MEMBERS: "headstart_members", Gauge, Count, "Nodes that are members of the view; zero where this one has the directory to itself, as all that follows of several nodes.";
+    VIEW: "headstart_view", Gauge, Count, "Number of the view that this node has seen.";
+    DEADLINE: "headstart_deadline_seconds", Gauge, Nanoseconds, "For how long programs go on without another look at the membership service.";
+    AWAITED: "headstart_awaited_members", Gauge, Count, "Other nodes of which something is awaited.";
+    SHARED: "headstart_shared_files", Gauge, Count, "Known files that other nodes use too, or may: they stay on the disks.";
     REGION_FILES: "headstart_region_files", Gauge, Count, "Files with regions that belong on flash.";
     REGIONS: "headstart_region_bytes", Gauge, Bytes, "Bytes of these regions.";
     REGIONS_PLACED: "headstart_placed_region_bytes", Gauge, Bytes, "Bytes of these regions that are on flash.";

@@ -1,0 +1,88 @@
+//! Commands for another node's agent: passed on to it as letters, as its answers are passed back.
+//!
+//! An agent obeys for another node what says how things stand, writes bytes back, makes them durable, or ends it. What
+//! lasts as long as a connection, or speaks of a process, is its own node's.
+
+use crate::cluster::letter::Letter;
+use crate::cluster::roster::Place;
+use crate::status::{Answer, Command};
+
+use super::EventLoop;
+use super::relayed::FIRST_RELAYED;
+
+/// Whether an agent does it for another node.
+fn is_relayed(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Status | Command::Examine | Command::Drain { .. } | Command::KeepDirty | Command::Sync | Command::Stop
+    )
+}
+
+fn refused(error: String) -> Answer {
+    Answer::Error { error }
+}
+
+impl EventLoop<'_> {
+    /// Passes a command on to the node of that name. Its answer comes later, unless it is known at once.
+    pub(super) fn pass_on(&mut self, token: u64, node: &str, command: Command) -> Option<Answer> {
+        if !is_relayed(&command) {
+            return Some(refused(format!("no agent does that for another node: give the command on {node}")));
+        }
+        let place = match self.cluster.place_of(node) {
+            Ok(Some(place)) => place,
+            Ok(None) => return self.obey(token, command),
+            Err(error) => return Some(refused(error)),
+        };
+        let text = serde_json::to_vec(&command).expect("a command has a JSON form");
+        let number = self.commands.relayed.pass_on(token, place);
+        if !self.cluster.write_to(place, &Letter::Command { number, text: &text }) {
+            self.lost_answers(|to| to == place, "it is out of reach");
+        }
+        None
+    }
+
+    /// A member has sent a command.
+    pub(super) fn on_command(&mut self, by: Place, number: u64, text: &[u8]) {
+        let token = self.commands.relayed.obey(by, number);
+        let answer = match serde_json::from_slice(text) {
+            _ if !self.life.serves() => Some(refused("its agent is about to end".into())),
+            Ok(command) if is_relayed(&command) => self.obey(token, command),
+            Ok(_) => Some(refused("its agent does not do that for another node".into())),
+            Err(error) => Some(refused(format!("its agent does not know this command: {error}"))),
+        };
+        if let Some(answer) = answer {
+            self.send_status(token, &answer);
+        }
+    }
+
+    /// An answer, if it is to a member's command; whether it was.
+    pub(super) fn answer_member(&mut self, token: u64, answer: &Answer) -> bool {
+        let Some((place, number)) = self.commands.relayed.whose(token) else { return token >= FIRST_RELAYED };
+        let text = serde_json::to_vec(answer).expect("a status has a JSON form");
+        // Who is out of reach hears of that.
+        self.cluster.write_to(place, &Letter::Obeyed { number, text: &text });
+        true
+    }
+
+    /// A member has answered.
+    pub(super) fn on_obeyed(&mut self, by: Place, number: u64, text: &[u8]) {
+        let Some(token) = self.commands.relayed.answered(number, by) else { return };
+        let answer = match serde_json::from_slice(text) {
+            Ok(Answer::Error { error }) => refused(format!("node {}: {error}", self.cluster.name_of(by))),
+            Ok(answer) => answer,
+            Err(error) => {
+                refused(format!("the answer of node {} is not understood: {error}", self.cluster.name_of(by)))
+            }
+        };
+        self.send_status(token, &answer);
+    }
+
+    /// No answer comes any more from these members; why.
+    pub(super) fn lost_answers(&mut self, is_lost: impl Fn(Place) -> bool, why: &str) {
+        for (token, place) in self.commands.relayed.lost(is_lost) {
+            let name = self.cluster.name_of(place);
+            let error = format!("node {name} has not answered: {why}; 'headstart cluster status' says how it stands");
+            self.send_status(token, &refused(error));
+        }
+    }
+}
