@@ -22,6 +22,7 @@ use headstart_protocol::{FLASH_DIRECTORY, OWNER_FILE};
 use crate::cluster::register;
 use crate::error::{Error, Result};
 use crate::identity::birth_ns;
+use crate::node_files::NodeFiles;
 use crate::owner::hexadecimal;
 pub use crate::owner::{Owner, Relation};
 use crate::process::{self, start_time};
@@ -120,9 +121,14 @@ pub fn refuse_if_owed(slow: &Path, fast: &Path) -> Result<()> {
 
 /// Refuses a directory whose list says that flash may hold newer bytes.
 pub fn refuse_debt(slow: &Path) -> Result<()> {
-    let Some(listed) = dirty_list::read(slow)?.filter(dirty_list::Listed::owes) else { return Ok(()) };
-    let dirty_list::Heading { fast, node, dirty_bytes, files, .. } = listed.heading;
-    Err(Error::Owed { slow: slow.to_path_buf(), fast, node, dirty_bytes, files })
+    for number in dirty_list::numbers(slow)? {
+        let list = slow.join(NodeFiles::of(Path::new(""), number).list());
+        if let Some(listed) = dirty_list::read_at(&list)?.filter(dirty_list::Listed::owes) {
+            let dirty_list::Heading { fast, node, dirty_bytes, files, .. } = listed.heading;
+            return Err(Error::Owed { slow: slow.to_path_buf(), fast, node, dirty_bytes, files });
+        }
+    }
+    Ok(())
 }
 
 /// A claim above the slow directory, one at or above the fast one, or flash of another site at or above the slow one.

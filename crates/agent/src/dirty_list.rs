@@ -25,6 +25,7 @@ use headstart_units::request::Range;
 use xattr::FileExt;
 
 use crate::error::{Error, Result};
+use crate::node_files::NODES_MAX;
 use crate::owner::Owner;
 use crate::slow_file::Handle;
 use crate::text_file;
@@ -60,6 +61,20 @@ pub(crate) fn read_at(path: &Path) -> Result<Option<Listed>> {
     };
     let bad = |problem| Error::file("understand", path, io::Error::other::<String>(problem));
     Listed::parse(&text).map(Some).map_err(bad)
+}
+
+/// The numbers of nodes whose lists a managed directory has.
+pub(crate) fn numbers(slow: &Path) -> Result<Vec<u16>> {
+    let failed = |error| Error::file("read", slow, error);
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(slow).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(DIRTY_LIST_FILE)) else { continue };
+        let number = if rest.is_empty() { Some(0) } else { rest.strip_prefix('.').and_then(|text| text.parse().ok()) };
+        numbers.extend(number.filter(|number| *number < NODES_MAX));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 /// A file to be shown.

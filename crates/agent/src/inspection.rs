@@ -6,14 +6,17 @@
 //! | absent, older than the list, damaged, unreadable | the list; the attributes if there is no list | all of them |
 //! | of another user or node | the list | nothing that can be told from here |
 //!
+//! Where several nodes share the directory that is said of this one; what others have is in `inspection/nodes.rs`.
+//!
 //! It changes nothing and takes no lock. What moves meanwhile cannot be seen at one moment: whatever is worse than
 //! dirty counts only if a second look finds the same on the same grounds. So a data file that the second replay still
 //! names, though the first look did not find it, is missing: an agent removes one only after the record that it is not
 //! needed. Of slow files a running agent knows more than can be seen, and is asked.
 
 mod look;
+mod nodes;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headstart_protocol::FLASH_DIRECTORY;
@@ -26,9 +29,12 @@ use crate::dirty_list;
 use crate::discarded;
 use crate::error::{Error, Result};
 use crate::owner::{Owner, Relation};
+use crate::site::Site;
 use crate::status::{Command, Status};
 
 use look::{Evidence, look};
+use nodes::Nodes;
+pub use nodes::OtherNode;
 
 /// Between two looks: an agent that follows one that died has begun by then, most of the time.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -152,19 +158,38 @@ pub struct Inspection {
     pub lost_bytes: u64,
     /// What else is wrong, in words.
     pub problems: Vec<String>,
+    /// What it comes to on this node alone.
+    pub verdict_here: Verdict,
+    /// Other nodes that share the directory, or whose lists are there.
+    pub others: Vec<OtherNode>,
     /// What it comes to but for the files.
     #[serde(skip)]
     whole: Verdict,
 }
 
-/// Looks at a managed directory. `fast` is asked for where no claim and no list names it; `scan` looks for
-/// attributes on all files.
-pub fn inspect(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspection> {
-    let mut report = look(slow, fast, scan)?;
+/// Looks at a managed directory. `fast` is asked for where no claim and no list names it; `site`, if it is that of the
+/// directory, says how its nodes list themselves; `scan` looks for attributes on all files.
+pub fn inspect(slow: &Path, fast: Option<&Path>, site: Option<&Site>, scan: bool) -> Result<Inspection> {
+    // The claim knows best which flash is meant.
+    let claimed = claim::read(slow).ok().flatten().map(|owner| PathBuf::from(owner.fast));
+    let fast = claimed.as_deref().or(fast);
+    let site = site.filter(|site| Some(site.fast.as_path()) == fast);
+    let nodes = Nodes::find(fast, site);
+    let mut report = inspect_here(slow, fast, nodes.own, scan)?;
+    let (others, problem) = nodes.look(slow, fast)?;
+    report.others = others;
+    report.problems.extend(problem);
+    report.verdict_here = report.verdict;
+    report.verdict = report.others.iter().map(|other| other.verdict).fold(report.verdict, Verdict::max);
+    Ok(report)
+}
+
+fn inspect_here(slow: &Path, fast: Option<&Path>, own: Option<u16>, scan: bool) -> Result<Inspection> {
+    let mut report = look(slow, fast, own, scan)?;
     let mut looks = 0;
     while report.is_doubtful() && looks < if report.is_in_use() { LOOKS } else { 1 } {
         std::thread::sleep(if report.journal == JournalState::Elsewhere { PAUSE_OF_LIST } else { PAUSE });
-        report = look(slow, fast, scan)?.confirmed_by(&report);
+        report = look(slow, fast, own, scan)?.confirmed_by(&report);
         looks += 1;
     }
     if report.agent_runs && report.journal == JournalState::Usable {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use headstart_agent::Error;
-use headstart_agent::inspection::{FileReport, Inspection, JournalState, SlowState, Verdict, inspect};
+use headstart_agent::inspection::{FileReport, Inspection, JournalState, OtherNode, SlowState, Verdict, inspect};
 use headstart_agent::site::Site;
 use headstart_cli::command::EXIT_DIRTY;
 use headstart_units::ByteSize;
@@ -34,8 +34,8 @@ pub struct Check {
 
 impl Check {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
-        let (slow, fast) = directories(self.directory.as_deref(), site)?;
-        let found = inspect(&slow, fast.as_deref(), self.scan)?;
+        let (slow, fast, site) = directories(self.directory.as_deref(), site)?;
+        let found = inspect(&slow, fast.as_deref(), site.as_ref(), self.scan)?;
         if self.json {
             let mut value = serde_json::to_value(&found)?;
             value["exit_status"] = exit_status(found.verdict).into();
@@ -47,18 +47,21 @@ impl Check {
     }
 }
 
-/// The slow directory meant, and the fast one if the site file speaks of it. A fast directory that is gone is
-/// no error here.
-pub fn directories(directory: Option<&Path>, site: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
+/// A slow directory, its fast one, and the site of both, as far as they are known.
+pub type Directories = (PathBuf, Option<PathBuf>, Option<Site>);
+
+/// The slow directory meant, and the fast one and the site if the site file speaks of it. A fast directory that is gone
+/// is no error here.
+pub fn directories(directory: Option<&Path>, site: Option<&Path>) -> Result<Directories> {
     let of_site = match Site::load(&Site::locate(site)) {
-        Ok(site) => Ok((site.slow, site.fast)),
-        Err(Error::FastDirectory { slow, fast, .. }) => Ok((slow, fast)),
+        Ok(site) => Ok((site.slow.clone(), Some(site.fast.clone()), Some(site))),
+        Err(Error::FastDirectory { slow, fast, .. }) => Ok((slow, Some(fast), None)),
         Err(error) => Err(error),
     };
-    let Some(directory) = directory else { return Ok(of_site.map(|(slow, fast)| (slow, Some(fast)))?) };
+    let Some(directory) = directory else { return Ok(of_site?) };
     let slow = directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
-    let fast = of_site.ok().filter(|(known, _)| *known == slow).map(|(_, fast)| fast);
-    Ok((slow, fast))
+    let known = of_site.ok().filter(|(known, ..)| *known == slow);
+    Ok(known.unwrap_or((slow, None, None)))
 }
 
 fn exit_status(verdict: Verdict) -> u8 {
@@ -90,7 +93,32 @@ fn print(found: &Inspection) {
     println!("journal    {journal}");
     found.problems.iter().for_each(|problem| println!("problem    {problem}"));
     found.files.iter().for_each(print_file);
-    println!("{}", advice(found));
+    for other in &found.others {
+        println!("node       {} (number {}, {}): {}", other.name, other.number, other.is, of_other(other));
+        other.problems.iter().for_each(|problem| println!("problem    {problem}"));
+        other.files.iter().for_each(print_file);
+    }
+    if found.verdict_here > Verdict::Clean || found.verdict == Verdict::Clean {
+        println!("{}", advice(found));
+    }
+}
+
+/// What another node has, and what to do.
+fn of_other(other: &OtherNode) -> String {
+    let (size, name) = (|bytes| ByteSize(bytes).to_string(), &other.name);
+    let dirty = size(other.dirty_bytes);
+    match other.verdict {
+        Verdict::Clean => "it keeps nothing that is not on disk".into(),
+        Verdict::Lost => format!(
+            "{} are lost unless its flash comes back as it was. 'headstart cluster forget {name}' gives them up",
+            size(other.lost_bytes)
+        ),
+        _ if other.is == "member" => format!("{dirty} wait on its flash: 'headstart drain' writes them back"),
+        _ => format!(
+            "{dirty} wait on its flash until it is back: 'headstart drain' there writes them back; 'headstart cluster \
+             forget {name}' gives them up"
+        ),
+    }
 }
 
 /// What it comes to, and what to do. Nobody is told to give bytes up while an agent or a program may still need them.

@@ -29,8 +29,8 @@ pub struct Disown {
 
 impl Disown {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
-        let (slow, fast) = directories(self.directory.as_deref(), site)?;
-        let found = inspect(&slow, fast.as_deref(), false)?;
+        let (slow, fast, site) = directories(self.directory.as_deref(), site)?;
+        let found = inspect(&slow, fast.as_deref(), site.as_ref(), false)?;
         if found.owner.is_none() && !found.listed && found.problems.is_empty() {
             // A list of nodes may name one all the same, where somebody removed the claim by hand.
             give_up(&slow, &found)?;
@@ -56,6 +56,9 @@ impl Disown {
 }
 
 fn refuse_living(found: &Inspection) -> Result<()> {
+    if let Some(other) = found.others.iter().find(|other| other.is == "member") {
+        bail!("node {} has the directory too, and is there: 'headstart stop' on it ends its agent first", other.name);
+    }
     if let Some(owner) = found.owner.as_ref().filter(|_| found.agent_runs) {
         bail!("the agent of {owner} runs (process {}): 'headstart stop' ends it first", owner.pid);
     }
@@ -67,9 +70,9 @@ fn refuse_living(found: &Inspection) -> Result<()> {
 
 /// `drain --discard`.
 pub fn discard(site: Option<&Path>, paths: &[PathBuf], yes: bool) -> Result<ExitCode> {
-    let (slow, fast) = directories(None, site)?;
-    let found = inspect(&slow, fast.as_deref(), false)?;
-    if found.verdict == Verdict::OwnedElsewhere {
+    let (slow, fast, of_site) = directories(None, site)?;
+    let found = inspect(&slow, fast.as_deref(), of_site.as_ref(), false)?;
+    if found.verdict_here == Verdict::OwnedElsewhere {
         let owner = found.owner.expect("somebody owns it");
         bail!("{} belongs to {owner}; discard there, or 'headstart disown' if it is gone for good", slow.display());
     }

@@ -393,8 +393,8 @@ fn say_unfinished(site: &Site, error: &anyhow::Error) -> bool {
     let of_agent = error.downcast_ref();
     let gone = matches!(of_agent, Some(AgentError::NoAgent { .. } | AgentError::NotStarted { .. }));
     let error = of_agent.map_or_else(|| format!("{error:#}"), reason);
-    let found = inspect(&site.slow, Some(&site.fast), false).ok();
-    let is_clean = found.as_ref().is_some_and(|found| found.verdict == Verdict::Clean);
+    let found = inspect(&site.slow, Some(&site.fast), Some(site), false).ok();
+    let is_clean = found.as_ref().is_some_and(|found| found.verdict_here == Verdict::Clean);
     let left = match found {
         Some(_) if is_clean => "nothing is only on flash".into(),
         Some(found) => format!("{} are dirty on flash", ByteSize(found.dirty_bytes)),

@@ -424,6 +424,116 @@ fn a_node_that_lost_its_power_comes_back_or_is_forgotten() {
     assert_eq!(cluster.members("2"), ["node1", "node2"]);
 }
 
+/// What `check` finds, and its exit status.
+fn checked(cluster: &Cluster, node: &str) -> (Value, i32) {
+    let output = cluster.headstart(node, &["check", "--json"]).output().unwrap();
+    let found = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
+    (found, output.status.code().unwrap())
+}
+
+/// What `headstart WORDS` says that ends with this status.
+fn ends_with(cluster: &Cluster, node: &str, words: &[&str], status: i32) -> String {
+    let output = cluster.headstart(node, words).output().unwrap();
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {}", said(&output));
+    said(&output)
+}
+
+#[test]
+fn what_each_node_has_is_seen_drained_and_stopped_from_any() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let mut one = cluster.start("1", &format!("{}step('end')", own_file("one")));
+    one.awaits("written");
+    let mut two = cluster.start("2", &format!("{}step('end')", own_file("two")));
+    two.awaits("written");
+    [&one, &two].iter().for_each(|program| program.go("written"));
+    one.awaits("end");
+    two.awaits("end");
+    let (found, status) = checked(&cluster, "1");
+    assert_eq!(
+        (status, &found["others"][0]["name"], &found["others"][0]["is"]),
+        (75, &"node2".into(), &"member".into())
+    );
+    assert!(found["others"][0]["files"][0]["path"].as_str().unwrap().ends_with("/two"), "{found}");
+    let said = ends_with(&cluster, "2", &["check"], 75);
+    assert!(said.contains("/two") && said.contains("node1 (number 0, member)") && said.contains("/one"), "{said}");
+    for node in ["1", "2"] {
+        let status = cluster.json(node, &["cluster", "status", "--json"]);
+        for member in status["nodes"]["members"].as_array().unwrap() {
+            let agent = &member["agent"];
+            assert_eq!((&agent["members"], &agent["files_shared"]), (&2.into(), &0.into()), "{status}");
+            assert!(agent["view"] == status["agent"]["view"] && agent["dirty_now_bytes"].as_u64() >= Some(1 << 20));
+        }
+        let said = cluster.succeed(node, &["cluster", "status"]);
+        assert!(said.contains("node1 ") && said.contains("node2 ") && !said.contains("waits for"), "{said}");
+    }
+    // Programs have them open, and lose nothing by it.
+    cluster.succeed("2", &["drain", "--this-node"]);
+    assert!(is_own_file(&cluster.slow.join("two")));
+    assert!(cluster.json("1", &["status", "--json"])["dirty_bytes"].as_u64() >= Some(1 << 20), "it was not asked");
+    cluster.succeed("2", &["drain"]);
+    assert!(is_own_file(&cluster.slow.join("one")));
+    assert_eq!(checked(&cluster, "1").1, 0);
+    let said = ends_with(&cluster, "1", &["stop", "--all-nodes"], 125);
+    assert!(said.contains("node2: ") && said.contains("threads of programs take part"), "{said}");
+    [&one, &two].iter().for_each(|program| program.go("end"));
+    one.ends();
+    two.ends();
+    cluster.succeed("1", &["stop", "--all-nodes"]);
+    assert!(cluster.members("2").is_empty());
+    assert!(!cluster.slow.join(".headstart-owner").exists());
+}
+
+#[test]
+fn one_file_is_drained_wherever_it_is() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    cluster.succeed("1", &["run", "--", "true"]);
+    let mut two = cluster.start("2", &own_file("two"));
+    two.awaits("written");
+    cluster.succeed("1", &["drain", text(&cluster.slow.join("two"))]);
+    assert!(is_own_file(&cluster.slow.join("two")));
+    two.go("written");
+    two.ends();
+}
+
+#[test]
+fn a_node_that_does_not_answer_or_is_gone_is_named_with_what_it_has() {
+    let Some(mut cluster) = Cluster::up(2, &[]) else { return };
+    // Silent for a third of it, a node is out of reach.
+    cluster.settings = vec![("HEADSTART_CLUSTER_HOLD_S", "6".into())];
+    cluster.succeed("1", &["run", "--", "true"]);
+    let mut two = cluster.start("2", &format!("{}step('end')", own_file("two")));
+    two.awaits("written");
+    two.go("written");
+    two.awaits("end");
+    wait_for("it lists what is dirty", || checked(&cluster, "1").1 == 75);
+    cluster.nodes.sh("2", "pkill -STOP -f '[h]eadstart agent'");
+    let said = ends_with(&cluster, "1", &["drain"], 75);
+    assert!(said.contains("node2 has not answered"), "{said}");
+    let status = cluster.json("1", &["cluster", "status", "--json"]);
+    let silent = &status["nodes"]["members"][1];
+    assert!(silent["agent"].is_null() && silent["error"].as_str().unwrap().contains("node2"), "{status}");
+    cluster.nodes.succeed(&["kill", "2"]);
+    let said = ends_with(&cluster, "1", &["drain"], 75);
+    assert!(said.contains("node2 is gone: 1MiB") && said.contains("cluster forget node2"), "{said}");
+    let (found, status) = checked(&cluster, "1");
+    let gone = &found["others"][0];
+    assert_eq!((status, &gone["is"], &gone["journal"]), (76, &"gone".into(), &"usable".into()), "{found}");
+    assert_eq!((&gone["dirty_bytes"], &gone["lost_bytes"]), (&(1 << 20).into(), &0.into()), "{found}");
+    assert!(gone["files"][0]["path"].as_str().unwrap().ends_with("/two"), "{found}");
+    // Its data files lie on the shared flash; without its journal nobody knows what they are.
+    let journal = cluster.nodes.shared.join("fast/.headstart/node.001/journal");
+    fs::rename(&journal, journal.with_extension("aside")).unwrap();
+    let said = ends_with(&cluster, "1", &["check"], 77);
+    assert!(said.contains("node2 (number 1, gone)") && said.contains("lost"), "{said}");
+    fs::rename(journal.with_extension("aside"), &journal).unwrap();
+    drop(two);
+    cluster.nodes.succeed(&["start", "2"]);
+    // The others know its next agent from their next look at the list of nodes on.
+    wait_for("it is drained", || cluster.headstart("2", &["drain"]).status().unwrap().success());
+    assert_eq!(checked(&cluster, "1").1, 0);
+    assert!(is_own_file(&cluster.slow.join("two")));
+}
+
 #[test]
 fn nodes_whose_page_caches_differ_are_told_so_and_do_not_share_a_directory() {
     let Some(cluster) = Cluster::up(2, &["--storage", "moosefs", "--page-cache"]) else { return };

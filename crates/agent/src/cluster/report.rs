@@ -1,6 +1,7 @@
 //! What the register says of a directory's nodes, for people, and what it takes to give one up. No agent is needed.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use headstart_membership::presence::{self, LockState, Places, observe};
 use serde::Serialize;
@@ -9,6 +10,7 @@ use crate::cluster::roster::{Member, Roster, Standing};
 use crate::cluster::{entry, register, views};
 use crate::dirty_list;
 use crate::error::{Error, Result};
+use crate::node;
 use crate::node_files::NodeFiles;
 use crate::site::{ClusterSite, Membership, Site};
 
@@ -78,6 +80,49 @@ fn lost(site: &Site, member: &Member) -> Result<Lost> {
     let files = NodeFiles::of(&site.fast, member.place.node);
     let listed = dirty_list::read_at(&site.slow.join(files.list()))?.unwrap_or_default();
     Ok(Lost { dirty_bytes: listed.heading.dirty_bytes, files: listed.heading.files })
+}
+
+/// A node that has a seat.
+#[derive(Clone, Debug)]
+pub(crate) struct Seated {
+    pub(crate) name: String,
+    pub(crate) number: u16,
+    pub(crate) is_this: bool,
+    /// `member`, `gone`, or `unknown` where no lock says so.
+    pub(crate) is: &'static str,
+}
+
+impl Default for Seated {
+    fn default() -> Seated {
+        Seated { name: String::new(), number: 0, is_this: false, is: "unknown" }
+    }
+}
+
+/// All that have a seat, as the site's register says; without a site that in the fast directory.
+pub(crate) fn seated(fast: Option<&Path>, site: Option<&Site>) -> Result<Vec<Seated>> {
+    let settings = site.map(cluster).transpose()?;
+    let found = match (site, &settings, fast) {
+        (Some(site), Some(settings), _) => roster(site, settings)?,
+        (_, _, Some(fast)) if register::is_in_files(fast) => entry::roster_in(&register::in_files(fast)?.read()?)?,
+        _ => None,
+    };
+    let Some(roster) = found else { return Ok(Vec::new()) };
+    let this = settings.as_ref().map_or_else(node::this, entry::this_node);
+    let is = |member: &Member| match (site, member.locks.as_ref()) {
+        (Some(site), Some(_)) => match present(site, member) {
+            Some(LockState::GivenUp) => "gone",
+            Some(LockState::Held) => "member",
+            _ => "unknown",
+        },
+        _ => "unknown",
+    };
+    let seat = |member: &Member| Seated {
+        name: member.name.clone(),
+        number: member.place.node,
+        is_this: member.is_of(&this),
+        is: is(member),
+    };
+    Ok(roster.seated().map(seat).collect())
 }
 
 /// All nodes that have a place in the site's directory.

@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use headstart_overlay::Fingerprint;
 use headstart_overlay::journal::Identity;
 use headstart_overlay::recovery::RecoveredFile;
-use headstart_protocol::{DIRTY_LIST_FILE, FLASH_DIRECTORY, data_file_name};
+use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 
 use super::{FileReport, Inspection, JournalState, SlowState, Verdict};
 use crate::claim;
-use crate::cluster::entry::files_of_this_node;
+use crate::client::Client;
 use crate::dirty_list::{self, Entry, Listed};
 use crate::error::{Error, Result};
 use crate::identity::ManagedDevice;
+use crate::node_files::NodeFiles;
 use crate::origin::Origin;
 use crate::owner::{Owner, Relation};
 use crate::slow_file::fingerprint_of;
@@ -36,7 +37,7 @@ pub(super) struct Evidence {
 
 /// What the shared file of the agent says, if it is one of this version and boot.
 #[derive(Default)]
-struct Taking {
+pub(super) struct Taking {
     /// A process that takes part.
     program: Option<u32>,
     /// Files that the agent was writing back.
@@ -55,14 +56,14 @@ impl Taking {
 }
 
 /// Looks once.
-pub(super) fn look(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspection> {
+pub(super) fn look(slow: &Path, fast: Option<&Path>, place: Option<u16>, scan: bool) -> Result<Inspection> {
     let mut report = Inspection { directory: slow.display().to_string(), ..Inspection::default() };
     if let Err(error) = std::fs::read_dir(slow) {
         return Err(Error::file("read", slow, error));
     }
     let owner = claim::read(slow).unwrap_or_else(|error| report.worse(Verdict::Attention, error.to_string()));
-    let own = owner.as_ref().map_or_else(|| fast.map(Path::to_path_buf), |owner| Some(PathBuf::from(&owner.fast)));
-    let list = slow.join(own.map_or_else(|| DIRTY_LIST_FILE.into(), |fast| files_of_this_node(&fast).list()));
+    let files = |fast: &Path| NodeFiles::of(fast, place.unwrap_or(0));
+    let list = slow.join(files(Path::new("")).list());
     let listed = dirty_list::read_at(&list).unwrap_or_else(|error| report.worse(Verdict::Attention, error.to_string()));
     report.listed = dirty_list::is_at(&list);
     report.listed_epoch = listed.as_ref().map_or(0, |listed| listed.heading.epoch);
@@ -73,7 +74,11 @@ pub(super) fn look(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspe
     report.owner_is = owner.as_ref().map(Owner::relation);
     report.agent_runs = owner.as_ref().is_some_and(Owner::is_alive);
     report.owner = owner;
-    if report.owner_is.is_some_and(|relation| relation != Relation::Own) {
+    // One node has made the claim for all that share the directory.
+    let shares = report.owner_is == Some(Relation::OtherNode) && place.is_some();
+    if shares {
+        report.agent_runs = Client::of_directory(slow).is_ok();
+    } else if report.owner_is.is_some_and(|relation| relation != Relation::Own) {
         report.journal = JournalState::Elsewhere;
         report.whole = report.whole.max(Verdict::OwnedElsewhere);
         report.take_listed(slow, listed, false);
@@ -84,7 +89,7 @@ pub(super) fn look(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspe
     let boot_id = process::boot_id().unwrap_or_default();
     let taking = Taking::look(&runtime, boot_id);
     report.program_runs = taking.program;
-    let found = fast.as_deref().and_then(|fast| report.replay(slow, fast, &runtime, boot_id));
+    let found = fast.as_deref().and_then(|fast| report.replay(slow, &files(fast), &runtime, boot_id));
     match (found, fast) {
         (Some(found), Some(fast)) if report.journal == JournalState::Usable => {
             report.take_journal(ManagedDevice::of(slow)?, &fast, &found, &taking);
@@ -105,18 +110,24 @@ pub(super) fn look(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspe
 }
 
 impl Inspection {
-    fn worse<T: Default>(&mut self, verdict: Verdict, problem: String) -> T {
+    pub(super) fn worse<T: Default>(&mut self, verdict: Verdict, problem: String) -> T {
         self.whole = self.whole.max(verdict);
         self.problems.push(problem);
         T::default()
     }
 
-    fn replay(&mut self, slow: &Path, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Option<Found> {
-        let given_up = discarded::epoch(slow).unwrap_or_else(|error| self.worse(Verdict::Attention, error.to_string()));
-        let files = files_of_this_node(fast);
+    pub(super) fn replay(
+        &mut self,
+        slow: &Path,
+        files: &NodeFiles,
+        runtime: &Path,
+        boot_id: [u8; 16],
+    ) -> Option<Found> {
+        let (given_up, fast) = (discarded::epoch(slow), files.fast());
+        let given_up = given_up.unwrap_or_else(|error| self.worse(Verdict::Attention, error.to_string()));
         let recovered = RealStorage::below(slow).and_then(|storage| {
-            let mut found = store::recover(&storage, &files, runtime, boot_id)?;
-            let origin = Origin::translate(slow, &files, &mut found.recovered);
+            let mut found = store::recover(&storage, files, runtime, boot_id)?;
+            let origin = Origin::translate(slow, files, &mut found.recovered);
             Ok((found, origin))
         });
         match recovered {
@@ -151,7 +162,7 @@ impl Inspection {
         }
     }
 
-    fn take_journal(&mut self, device: ManagedDevice, fast: &Path, found: &Found, taking: &Taking) {
+    pub(super) fn take_journal(&mut self, device: ManagedDevice, fast: &Path, found: &Found, taking: &Taking) {
         for (number, file) in &found.recovered.files {
             let Some(mut report) = inspect_file(device, fast, file) else { continue };
             // What an agent that was killed had begun to write back it may have written: the time alone tells of no
@@ -166,7 +177,7 @@ impl Inspection {
         }
     }
 
-    fn take_listed(&mut self, slow: &Path, listed: Option<Listed>, lost: bool) {
+    pub(super) fn take_listed(&mut self, slow: &Path, listed: Option<Listed>, lost: bool) {
         for entry in listed.into_iter().flat_map(|listed| listed.entries) {
             let path = slow.join(OsStr::from_bytes(&entry.path_bytes()));
             self.files.push(listed_file(&path, &entry, lost));
