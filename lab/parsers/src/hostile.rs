@@ -286,7 +286,11 @@ impl World<'_> {
                 Output::Show { slot, at, page } => self.overlay.show_slab(self.memory.view(), slot, at, page),
                 Output::List(index) => self.overlay.list(self.memory.view(), index),
                 Output::Unsynced(_) | Output::Punch(_) | Output::RemoveDataFile(_) | Output::Forget(_) => {}
-                Output::Send(_) | Output::Deadline(_) | Output::ReadLog(_) | Output::Expelled => {
+                Output::Send(_)
+                | Output::Deadline(_)
+                | Output::ReadLog(_)
+                | Output::Salvage { .. }
+                | Output::Expelled => {
                     unreachable!("it has joined no others")
                 }
             }
