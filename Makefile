@@ -17,7 +17,7 @@ help:
 	@echo "make bench-carl    what placing regions by a traced run gains, as one JSON object (half an hour)"
 	@echo "make bench-sim     what the simulator says of the papers, and how fast it is, as one JSON object (minutes)"
 	@echo "make bench-volume  what a volume gains and costs, as one JSON object (half an hour)"
-	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
+	@echo "make soak          the randomised tests for longer; CASES=N multiplies them, FAULTS=N are those of a cluster (200)"
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make install       builds and installs the program and its libraries below PREFIX (/usr/local); needs cargo alone"
 	@echo "make install-lab   the same of headstart-lab: the simulator, the papers' figures, emulated servers"
@@ -115,6 +115,7 @@ soak: build build/protocol/client build/protocol/sizes build/protocol/volume
 	$(CARGO) build --workspace
 	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-overlay --package headstart-block --package headstart-agent -- --nocapture crash
 	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-volume --test serving -- --nocapture power_cuts
+	FAULTS=$${FAULTS:-200} $(CARGO) test --release --package headstart-cli --test chaos -- --nocapture --test-threads=1 no_read
 
 fuzz:
 	@lab/fuzz/run.sh $(or $(SECONDS),60)
