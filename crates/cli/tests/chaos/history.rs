@@ -230,6 +230,7 @@ mod tests {
         assert!(!checked(&[(ONE, unsynced), (TWO, "R 0 0 1 50\nE 60 0\n")], &[(ONE, 100)]), "it was there before");
         let synced = "W 0 0 1 5 10\nE 20 \nS 0 30\nE 40 \n";
         assert!(!checked(&[(ONE, synced), (TWO, read)], &[(ONE, 100)]));
+        assert!(checked(&[(ONE, &format!("S 0 5\nE 8 \n{unsynced}")), (TWO, read)], &[(ONE, 100)]), "synced before");
         for other in ["S 1 30\nE 40 \n", "S 0 30\n"] {
             assert!(checked(&[(ONE, &format!("{unsynced}{other}")), (TWO, read)], &[(ONE, 100)]), "{other}");
         }
