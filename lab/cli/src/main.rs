@@ -1,11 +1,12 @@
 //! The `headstart-lab` command: what shows that Headstart does what it says. A cluster in virtual time
-//! (`sim`), the figures of the papers beside ours (`paper`), and emulated file servers in real time, mounted
+//! (`sim`, `scale`), the figures of the papers beside ours (`paper`), and emulated file servers in real time, mounted
 //! (`testbed`). Nobody needs it to use Headstart.
 
 #[macro_use(println, eprintln)]
 extern crate headstart_cli;
 
 mod paper;
+mod scale;
 mod simulate;
 mod testbed;
 
@@ -32,6 +33,8 @@ enum Command {
     /// Simulate a cluster, its programs and policies in virtual time
     Sim(simulate::Simulate),
     Paper(paper::PaperArguments),
+    /// Simulate the workloads of IO500 on so many nodes, each with its agent: what is gained, and what agents say
+    Scale(scale::Scale),
     /// Emulated disk and flash servers, mounted as two directories
     #[command(subcommand)]
     Testbed(testbed::TestbedCommand),
@@ -50,6 +53,10 @@ fn main() -> ExitCode {
             arguments.execute(site)
         }
         Command::Paper(arguments) => arguments.execute(),
+        Command::Scale(arguments) => {
+            end_with_reader();
+            arguments.execute()
+        }
         Command::Testbed(command) => command.execute(site),
     };
     end("headstart-lab", result, |_| EXIT_FAILED)

@@ -160,3 +160,33 @@ fn every_scenario_that_comes_with_the_project_makes_sense() {
     }
     assert!(count > 25, "only {count} scenarios were found");
 }
+
+#[test]
+fn workloads_are_simulated_on_nodes_with_an_agent_each() {
+    let scale = |storage: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headstart-lab"));
+        command.args([
+            "scale",
+            "--nodes",
+            "2",
+            "--ranks-per-node",
+            "2",
+            "--requests",
+            "8",
+            "--check",
+            "--storage",
+            storage,
+        ]);
+        let output = command.args(more).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = scale("stock,all-flash", &[]);
+    assert_eq!(text.matches("hard over easy").count(), 2, "{text}");
+    let text = scale("headstart", &["--workloads", "hard", "--json"]);
+    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(line["agents"]["busiest"]["messages_per_s"].as_f64().unwrap() > 0.0, "{text}");
+    let text = scale("headstart", &["--workloads", "hard", "--json", "--one-agent"]);
+    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(line.get("agents").is_none() && line["write_mb_per_s"].as_f64().unwrap() > 0.0, "{text}");
+}

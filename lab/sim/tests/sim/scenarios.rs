@@ -18,7 +18,15 @@ fn checked(scenario: &Scenario) -> Report {
 
 #[test]
 fn every_file_is_a_scenario_that_comes_back_from_its_text() {
-    for name in ["ior.toml", "carl-zipf.toml", "s4d-mix.toml", "easy-read.toml"] {
+    for name in [
+        "ior.toml",
+        "carl-zipf.toml",
+        "s4d-mix.toml",
+        "easy-read.toml",
+        "cluster/hard.toml",
+        "cluster/easy.toml",
+        "cluster/own-files.toml",
+    ] {
         let scenario = scenario(name);
         assert_eq!(Scenario::from_toml(&scenario.to_toml()).unwrap(), scenario, "{name}");
     }
