@@ -10,6 +10,7 @@
 //! | `joining` | how it joins others: knock, probe, view |
 //! | `door` | what a member of several has: connections, locks, hands for probes |
 //! | `links`, `letter` | connections by places, and what goes over them |
+//! | `gone` | what a member that is gone left in the fast directory |
 //! | `report` | the same for people |
 //!
 //! An agent alone has a roster of one, and nothing else: no listener, no lock, no deadline. What an agent does with all
@@ -17,6 +18,7 @@
 
 pub(crate) mod door;
 pub(crate) mod entry;
+pub mod gone;
 pub(crate) mod joining;
 pub mod letter;
 pub(crate) mod links;

@@ -335,6 +335,7 @@ impl<'a> EventLoop<'a> {
             || overlay.dirty_bytes() > 0
             || self.marks.are_shown()
             || self.commands.is_draining
+            || self.brings_back()
             || overlay.is_placing();
         if self.life.is_idle(is_needed) {
             tracing::info!("nobody needs the agent: it ends and leaves the directory to others");

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
 
+use headstart_cluster::{FileId, MemberId};
 use headstart_overlay::{CopyKind, NotSynced};
 
 use crate::status::Status;
@@ -35,6 +36,15 @@ pub(crate) enum Completion {
     JournalDurable(Result<(), i32>),
     /// The managed directory shows what it was to show, or cannot.
     Marked(Result<(), i32>),
+    /// What a member that is gone had of a file, or why it cannot be brought back.
+    Salvaged {
+        /// The file.
+        file: FileId,
+        /// Whose it was.
+        of: MemberId,
+        /// Nothing, or what was tried.
+        result: Result<(), String>,
+    },
     /// Somebody wants the figures.
     Scrape(SyncSender<Box<Status>>),
 }

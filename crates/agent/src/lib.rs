@@ -55,6 +55,7 @@ pub mod process;
 mod renamed;
 mod runtime;
 pub mod runtime_directory;
+mod salvager;
 pub mod selection;
 mod shared_file;
 pub mod site;

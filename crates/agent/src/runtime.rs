@@ -54,11 +54,16 @@ pub fn serve(options: Options) -> Result<()> {
     settings.files_max = shares.slow_files;
     let boot_id = this_boot()?;
     // The lock comes first: two agents must not replay one journal.
-    let shared = SharedFile::open(&runtime, boot_id)?;
+    let mut shared = SharedFile::open(&runtime, boot_id)?;
     discarded::set_aside(&options.site.slow, &NodeFiles::first(&options.site.fast))?;
     let cluster = options.site.cluster().map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
     let Taken { entered, files, flash, slow: slow_claim } = entry::take(&options.site, &cluster)?;
     let (site, place) = (options.site.clone(), entered.as_ref().map(|entered| entered.place));
+    // The first member of all has the place of whoever had the directory before there was a list.
+    if entered.as_ref().is_some_and(|entered| entered.incarnation == 0 && entered.place != roster::Place::default()) {
+        // What threads have that go on under an earlier member of this node counts no more.
+        shared.end_membership(boot_id)?;
+    }
     settings.member = place.map_or(settings.member, views::id);
     let copies_max = settings.copies_max;
     // No thread was ever permitted anything by a member that is new.
@@ -168,7 +173,9 @@ fn served(options: Options, begun: Begun, list: DirtyList, copies_max: usize) ->
     tracing::info!(runtime = %runtime.display(), epoch, threads = begun.survivors.slots.len(), "serving");
     let mut event_loop = EventLoop::new(options, begun, &workers, listener)?;
     let result = event_loop.run();
-    let (last, owes_nothing) = (event_loop.last_marks(result.is_ok()), event_loop.owes_nothing());
+    let last = event_loop.last_marks(result.is_ok());
+    // Who leaves last takes the list of those that are gone along.
+    let owes_nothing = event_loop.owes_nothing() && !event_loop.owes_for_others();
     // The next agent must not start while a copy of this one may still land.
     workers.end(last);
     if result.is_ok() {

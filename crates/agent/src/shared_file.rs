@@ -127,6 +127,15 @@ impl SharedFile {
         Ok(())
     }
 
+    /// This agent is that of a new member: whoever has the file of one before fails.
+    pub(crate) fn end_membership(&mut self, boot_id: [u8; 16]) -> Result<()> {
+        if !self.adopted {
+            return Ok(());
+        }
+        self.view().header.deadline.expel();
+        self.replace(boot_id)
+    }
+
     /// Says who is the agent now.
     pub(crate) fn begin_epoch(&self, epoch: u64) {
         let header = self.view().header;

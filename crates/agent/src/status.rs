@@ -22,6 +22,8 @@ pub enum Command {
         #[serde(default)]
         over_changes: bool,
     },
+    /// The next drain has nodes given up that are gone, and waits until what they had synced is on the disks.
+    DrainGone,
     /// Give dirty bytes up, all or those of one file, as far as no program has the files open.
     Discard {
         /// Absolute path of a file, as the status names it.

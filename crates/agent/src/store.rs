@@ -37,7 +37,7 @@ use crate::node_files::NodeFiles;
 use crate::slow_file::SlowFile;
 use crate::storage::{FileRef, StorageRef};
 
-pub(crate) use claim::{Claim, claim};
+pub(crate) use claim::{Claim, claim, claim_within};
 use data_files::DataFiles;
 use journal_files::JournalFiles;
 use journal_files::JournalJob;

@@ -199,7 +199,9 @@ impl<M: SharedMemory> Tiers<M> {
                 self.take_fingerprint(file);
                 None
             }
-            Completion::Marked(_) | Completion::Scrape(_) => unreachable!("these are the event loop's"),
+            Completion::Marked(_) | Completion::Salvaged { .. } | Completion::Scrape(_) => {
+                unreachable!("these are the event loop's")
+            }
             Completion::Refused { id, errno } => {
                 self.store.end_fetch(id);
                 self.overlay.on_copy_done(self.shared.view(), id, Err(errno));

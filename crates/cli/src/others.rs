@@ -21,6 +21,8 @@ pub struct Others {
     site: Option<Site>,
     nodes: Vec<Other>,
     is_whole: Cell<bool>,
+    /// Some were gone when they were looked for.
+    any_gone: bool,
 }
 
 struct Other {
@@ -32,23 +34,38 @@ struct Other {
 impl Others {
     /// There are none, or they are not meant.
     pub fn none() -> Others {
-        Others { site: None, nodes: Vec::new(), is_whole: Cell::new(true) }
+        Others { site: None, nodes: Vec::new(), is_whole: Cell::new(true), any_gone: false }
     }
 
-    /// All that have something of the directory. Those that are gone are named, with what they had.
+    /// All that have something of the directory.
     pub fn find(start: &Start) -> Result<Others> {
         let others = Others { site: Some(start.site.clone()), ..Others::none() };
-        let mut nodes = Vec::new();
+        let (mut nodes, mut any_gone) = (Vec::new(), false);
         for node in report::nodes(&start.site)?.members.into_iter().filter(NodeReport::is_other) {
             if node.may_answer() {
                 let service = Cell::new(Some(Service::of_node(start.clone(), &node.name)?));
                 nodes.push(Other { name: node.name, service });
-            } else if node.dirty_bytes != Some(0) {
-                others.is_whole.set(false);
-                eprintln!("headstart: {}", gone(&node));
+            } else {
+                any_gone = true;
             }
         }
-        Ok(Others { nodes, ..others })
+        Ok(Others { nodes, any_gone, ..others })
+    }
+
+    /// Whether some of them are gone.
+    pub fn any_gone(&self) -> bool {
+        self.any_gone
+    }
+
+    /// Names those that are gone with what they had, and the disks have not.
+    pub fn name_gone(&self) -> Result<()> {
+        let Some(site) = self.site.as_ref().filter(|_| self.any_gone) else { return Ok(()) };
+        let members = report::nodes(site)?.members.into_iter().filter(NodeReport::is_other);
+        for node in members.filter(|node| !node.may_answer() && node.dirty_bytes != Some(0)) {
+            self.is_whole.set(false);
+            eprintln!("headstart: {}", gone(&node));
+        }
+        Ok(())
     }
 
     /// Does it with each, those left out with which something failed before. What fails is said.
@@ -100,8 +117,8 @@ fn gone(node: &NodeReport) -> String {
         .dirty_bytes
         .map_or("what its list of dirty files said, which cannot be read,".into(), |bytes| ByteSize(bytes).to_string());
     format!(
-        "node {} is gone: {dirty} lie on its flash alone. Once it is back, 'headstart drain' there writes them back; \
-         'headstart cluster forget {}' gives them up",
+        "node {} is gone: {dirty} lie on its flash alone, and could not be brought back. 'headstart cluster forget {}' \
+         gives them up",
         node.name, node.name
     )
 }

@@ -82,6 +82,9 @@ impl Drain {
         // All at once: each has its own way to the disks.
         let drain = Command::Drain { path: None, over_changes: self.over_changes };
         others.each("drain", |other| other.ask(&drain).map(drop).map_err(Into::into));
+        if others.any_gone() {
+            service.ask(&Command::DrainGone)?;
+        }
         let drained = drain_all(&service, &interrupts, self.over_changes)?;
         if drained.is_whole && drained.status.dirty_bytes > 0 {
             eprintln!(
@@ -93,6 +96,7 @@ impl Drain {
             true => Ok(()),
             false => bail!("not all of it is on disk"),
         });
+        others.name_gone()?;
         Ok(others.exit_code(drained.is_whole))
     }
 }

@@ -53,6 +53,14 @@ impl Cluster {
         serde_json::from_str(&self.succeed(node, words)).unwrap()
     }
 
+    /// Names of the nodes that are such, as a node sees them.
+    fn members_that(&self, node: &str, is: &str) -> Vec<String> {
+        let status = self.json(node, &["cluster", "status", "--json"]);
+        let members = status["nodes"]["members"].as_array().unwrap();
+        let such = members.iter().filter(|member| member["is"] == is);
+        such.map(|member| member["name"].as_str().unwrap().to_string()).collect()
+    }
+
     /// Names of the nodes that have a place, as a node sees them.
     fn members(&self, node: &str) -> Vec<String> {
         let status = self.json(node, &["cluster", "status", "--json"]);
@@ -499,7 +507,7 @@ fn one_file_is_drained_wherever_it_is() {
 fn a_node_that_does_not_answer_or_is_gone_is_named_with_what_it_has() {
     let Some(mut cluster) = Cluster::up(2, &[]) else { return };
     // Silent for a third of it, a node is out of reach.
-    cluster.settings = vec![("HEADSTART_CLUSTER_HOLD_S", "6".into())];
+    cluster.settings = vec![("HEADSTART_CLUSTER_HOLD_S", "6".into()), ("HEADSTART_CLUSTER_MARGIN_S", "1".into())];
     cluster.succeed("1", &["run", "--", "true"]);
     let mut two = cluster.start("2", &format!("{}step('end')", own_file("two")));
     two.awaits("written");
@@ -513,8 +521,6 @@ fn a_node_that_does_not_answer_or_is_gone_is_named_with_what_it_has() {
     let silent = &status["nodes"]["members"][1];
     assert!(silent["agent"].is_null() && silent["error"].as_str().unwrap().contains("node2"), "{status}");
     cluster.nodes.succeed(&["kill", "2"]);
-    let said = ends_with(&cluster, "1", &["drain"], 75);
-    assert!(said.contains("node2 is gone: 1MiB") && said.contains("cluster forget node2"), "{said}");
     let (found, status) = checked(&cluster, "1");
     let gone = &found["others"][0];
     assert_eq!((status, &gone["is"], &gone["journal"]), (76, &"gone".into(), &"usable".into()), "{found}");
@@ -526,12 +532,122 @@ fn a_node_that_does_not_answer_or_is_gone_is_named_with_what_it_has() {
     let said = ends_with(&cluster, "1", &["check"], 77);
     assert!(said.contains("node2 (number 1, gone)") && said.contains("lost"), "{said}");
     fs::rename(journal.with_extension("aside"), &journal).unwrap();
-    drop(two);
-    cluster.nodes.succeed(&["start", "2"]);
-    // The others know its next agent from their next look at the list of nodes on.
-    wait_for("it is drained", || cluster.headstart("2", &["drain"]).status().unwrap().success());
+    let _ = two.child.wait();
+    cluster.succeed("1", &["drain"]);
     assert_eq!(checked(&cluster, "1").1, 0);
     assert!(is_own_file(&cluster.slow.join("two")));
+}
+
+/// Writes a file of its own, and has it synced.
+fn synced_file(name: &str) -> String {
+    format!(
+        "fd = os.open(slow + '/{name}', os.O_RDWR | os.O_CREAT)
+for k in range(256): os.pwrite(fd, bytes([k % 251]) * 4096, k * 4096)
+os.fsync(fd)
+step('synced')
+"
+    )
+}
+
+/// Reads such a file whole.
+fn reads_file(name: &str) -> String {
+    format!(
+        "fd = os.open(slow + '/{name}', os.O_RDONLY)\nfor k in range(256): assert os.pread(fd, 4096, k * 4096) == bytes([k % 251]) * 4096, k\n"
+    )
+}
+
+/// Two nodes, of which the second one has a synced file on its flash alone; others wait some seconds for one that is
+/// silent.
+fn second_has_a_synced_file(then: &str) -> Option<(Cluster, Running, Running)> {
+    let mut cluster = Cluster::up(2, &[])?;
+    cluster.settings = vec![("HEADSTART_CLUSTER_HOLD_S", "5".into()), ("HEADSTART_CLUSTER_MARGIN_S", "1".into())];
+    let mut one = cluster.start("1", &own_file("one"));
+    one.awaits("written");
+    let mut two = cluster.start("2", &format!("{}{then}", synced_file("two")));
+    two.awaits("synced");
+    wait_for("both have a deadline", || {
+        ["1", "2"].iter().all(|node| !cluster.json(node, &["status", "--json"])["cluster"]["deadline_ms"].is_null())
+    });
+    let status = cluster.json("2", &["status", "--json"]);
+    assert_eq!(status["dirty_bytes"], 1 << 20, "{status}");
+    Some((cluster, one, two))
+}
+
+impl Cluster {
+    /// What speaks of a node that is gone.
+    fn left(&self) -> Vec<String> {
+        let fast = fs::read_dir(self.nodes.shared.join("fast/.headstart")).unwrap();
+        let slow = fs::read_dir(&self.slow).unwrap();
+        let names = fast.chain(slow).map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+        let is_left =
+            |name: &String| ["cut.", "salvaged.", "HEADSTART-DIRTY.001"].iter().any(|of| name.starts_with(of));
+        names.filter(is_left).collect()
+    }
+
+    /// A program in Python under `headstart run --keep-dirty`, without steps.
+    fn python(&self, node: &str, program: &str) {
+        let head = format!("import os\nslow = {:?}\n", text(&self.slow));
+        self.succeed(node, &["run", "--keep-dirty", "--", "python3", "-c", &format!("{head}{program}")]);
+    }
+}
+
+#[test]
+fn what_a_node_that_died_had_synced_is_read_by_another_and_goes_to_the_disks() {
+    let Some((cluster, one, mut two)) = second_has_a_synced_file("") else { return };
+    cluster.nodes.succeed(&["kill", "2"]);
+    let began = std::time::Instant::now();
+    cluster.python("1", &reads_file("two"));
+    println!("read {:.1} s after its node died, with hold_s = 5 and margin_s = 1", began.elapsed().as_secs_f64());
+    assert!(is_own_file(&cluster.slow.join("two")));
+    wait_for("nothing speaks of it", || cluster.left().is_empty() && cluster.members("1") == ["node1"]);
+    let _ = two.child.wait();
+    one.go("written");
+    one.ends();
+    cluster.nodes.succeed(&["start", "2"]);
+    cluster.python("2", &reads_file("two"));
+    assert_eq!(cluster.members("1"), ["node1", "node2"]);
+}
+
+#[test]
+fn drain_on_the_last_node_brings_back_what_one_that_died_had() {
+    let Some((cluster, one, mut two)) = second_has_a_synced_file("") else { return };
+    cluster.nodes.succeed(&["kill", "2"]);
+    // Nobody asks for anything of it.
+    cluster.succeed("1", &["drain"]);
+    assert!(is_own_file(&cluster.slow.join("two")));
+    wait_for("nothing speaks of it", || cluster.left().is_empty());
+    let _ = two.child.wait();
+    one.go("written");
+    one.ends();
+}
+
+#[test]
+fn a_node_that_was_given_up_fails_its_programs_and_joins_anew() {
+    let fails = "try:
+  os.pwrite(fd, b'x' * 4096, 0)
+  os.fsync(fd)
+  failed = None
+except OSError as error: failed = error.errno
+assert failed == 5, failed
+step('failed')
+";
+    let Some((cluster, one, mut two)) = second_has_a_synced_file(fails) else { return };
+    cluster.nodes.succeed(&["stop", "2"]);
+    let head = format!("import os\nslow = {:?}\n", text(&cluster.slow));
+    let words = ["run", "--keep-dirty", "--", "python3", "-c", &format!("{head}{}", reads_file("two"))];
+    let mut reader = cluster.headstart("1", &words).spawn().unwrap();
+    wait_for("it is given up", || cluster.members_that("1", "gone") == ["node2"]);
+    assert!(reader.try_wait().unwrap().is_none(), "what it writes back may still land");
+    cluster.nodes.succeed(&["cont", "2"]);
+    assert!(reader.wait().unwrap().success());
+    two.go("synced");
+    two.awaits("failed");
+    two.go("failed");
+    let _ = two.child.wait();
+    wait_for("nothing speaks of it", || cluster.left().is_empty());
+    cluster.python("2", &reads_file("two"));
+    one.go("written");
+    one.ends();
 }
 
 #[test]

@@ -327,6 +327,12 @@ impl Recovered {
         self.untrusted.entry(data_file).or_default().extend(lost);
     }
 
+    /// Whether bytes of an extent may not be what was written, as a page could not be synced.
+    pub fn is_untrusted(&self, mapped: &Mapped) -> bool {
+        let pages = Run::touching(mapped.data_file, mapped.place, mapped.range.length);
+        self.untrusted.get(&mapped.data_file).is_some_and(|runs| runs.iter().any(|run| run.overlaps(pages)))
+    }
+
     /// Bytes on flash that the disk does not have.
     pub fn dirty_bytes(&self) -> u64 {
         let maps = self.files.values().map(|file| &file.map);

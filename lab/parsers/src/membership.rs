@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path};
 
+use headstart_agent::cluster::gone::noted;
 use headstart_agent::cluster::letter::Letter;
 use headstart_agent::cluster::roster::Roster;
 use headstart_agent::node_files::NODES_MAX;
@@ -30,6 +31,14 @@ pub fn letter(bytes: &[u8]) {
         letter.encode(&mut again);
         assert_eq!(Letter::parse(&again), Some(letter));
     }
+}
+
+pub fn salvaged(bytes: &[u8]) {
+    let mut again = Vec::new();
+    for file in noted(bytes) {
+        again.extend(format!("\n{:020}\n", file.0).into_bytes());
+    }
+    assert_eq!(noted(&again), noted(bytes));
 }
 
 /// Messages of the protocol, and views.

@@ -48,6 +48,12 @@ fn a_roster_of_any_bytes_is_one_that_comes_back_or_none() {
 }
 
 #[test]
+fn notes_of_any_bytes_name_files_that_come_back() {
+    cases(20_000, 120, membership::salvaged);
+    membership::salvaged(format!("\n{:020}\n{:020}", 7, 8).as_bytes());
+}
+
+#[test]
 fn a_letter_of_any_bytes_is_one_that_comes_back_or_none() {
     cases(20_000, 120, membership::letter);
 }

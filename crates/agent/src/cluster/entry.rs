@@ -103,7 +103,13 @@ pub(crate) fn take(site: &Site, cluster: &ClusterSite) -> Result<Taken> {
             Proposal::Join(found) => return join(site, cluster, register, &found, &node),
             Proposal::Back(roster, next) => {
                 let found = Changed { roster, version: value.version };
-                return come_back(site, cluster, register, found, next);
+                if let Some(taken) = come_back(site, cluster, &mut register, found, next)? {
+                    let CameBack { found, next, files, flash, slow, door } = taken;
+                    let entered =
+                        Entered { register, changed: found, place: next.place, incarnation: next.incarnation, door };
+                    return Ok(Taken { entered: Some(entered), files, flash, slow });
+                }
+                value = register.read()?;
             }
             Proposal::Own(roster, place) => {
                 let files = NodeFiles::of(&site.fast, place.node);
@@ -176,22 +182,36 @@ fn join(
     }
 }
 
+/// A node that is back among others.
+struct CameBack {
+    found: Changed,
+    next: Member,
+    files: NodeFiles,
+    flash: Claim,
+    slow: SlowClaim,
+    door: Option<Door>,
+}
+
 /// Goes on among others as the node's next agent. That it does is swapped in once its threads have nothing any more that
-/// the agent before permitted them: the event loop does so.
+/// the agent before permitted them: the event loop does so. Nothing if it was given up before it had its files: whoever
+/// cuts its log has them until that is in the register.
 fn come_back(
     site: &Site,
     cluster: &ClusterSite,
-    register: Box<dyn Register>,
-    changed: Changed,
+    register: &mut Box<dyn Register>,
+    found: Changed,
     next: Member,
-) -> Result<Taken> {
-    terms::refuse_others(&terms::of(site, cluster), &changed.roster)?;
+) -> Result<Option<CameBack>> {
+    terms::refuse_others(&terms::of(site, cluster), &found.roster)?;
     let files = NodeFiles::of(&site.fast, next.place.node);
     let flash = store::claim(&files)?;
+    let now = roster_in(&register.read()?)?;
+    if !now.is_some_and(|roster| roster.at(next.place).is_some_and(Member::is_seated)) {
+        return Ok(None);
+    }
     let slow = SlowClaim::share(&site.slow, &site.fast)?;
     let door = Some(Door::open(site, cluster, &next)?);
-    let entered = Entered { register, changed, place: next.place, incarnation: next.incarnation, door };
-    Ok(Taken { entered: Some(entered), files, flash, slow })
+    Ok(Some(CameBack { found, next, files, flash, slow, door }))
 }
 
 /// Goes on alone where the fast directory keeps no register, as a file system without hard links. The claim in the slow
@@ -222,6 +242,7 @@ fn fresh(node: &Node, boot_id: &str, place: Place) -> Member {
         boot_id: boot_id.into(),
         locks: None,
         addresses: Vec::new(),
+        cut: None,
     }
 }
 

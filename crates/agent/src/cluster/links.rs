@@ -56,7 +56,8 @@ impl Links {
 
     /// Knows whom the roster names, and nobody else; the places whose agents of before will not be heard again.
     pub(crate) fn know(&mut self, roster: &Roster, own: Place) -> Vec<Place> {
-        let is_known = |member: &&Member| member.standing != Standing::Left && member.place != own;
+        let is_gone = |member: &Member| matches!(member.standing, Standing::Expelled | Standing::Left);
+        let is_known = |member: &&Member| !is_gone(member) && member.place != own;
         let members: BTreeMap<Place, &Member> =
             roster.members.iter().filter(is_known).map(|member| (member.place, member)).collect();
         let gone: Vec<Place> = self

@@ -31,8 +31,20 @@ pub enum Standing {
     Unarmed,
     /// Its programs have a deadline.
     Armed,
+    /// It was silent, and given up: what a barrier had covered of what its flash alone has counts.
+    Expelled,
     /// It left, with nothing on flash that the disks have not.
     Left,
+}
+
+/// What counts of the journal of a member that was given up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cut {
+    /// Who copied it.
+    pub by: Place,
+    /// How many bytes of the copy.
+    pub bytes: u64,
 }
 
 /// A member.
@@ -55,6 +67,9 @@ pub struct Member {
     pub locks: Option<String>,
     /// Where its agent listens, if it does.
     pub addresses: Vec<SocketAddr>,
+    /// Of one that was given up, once nothing of it can change any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
 }
 
 impl Member {

@@ -7,7 +7,7 @@ use headstart_membership::presence::{self, LockState, Places, observe};
 use serde::Serialize;
 
 use crate::cluster::roster::{Member, Roster, Standing};
-use crate::cluster::{entry, register, views};
+use crate::cluster::{entry, gone, register, views};
 use crate::dirty_list;
 use crate::error::{Error, Result};
 use crate::node;
@@ -137,7 +137,7 @@ pub fn nodes(site: &Site) -> Result<Nodes> {
         is_this: member.is_of(&this),
         is: match (member.standing, present(site, member)) {
             (Standing::Knocking, _) => "joining",
-            (_, Some(LockState::GivenUp)) => "gone",
+            (Standing::Expelled, _) | (_, Some(LockState::GivenUp)) => "gone",
             (Standing::Unarmed, _) if roster.view.is_empty() => "alone",
             _ => "member",
         },
@@ -155,6 +155,14 @@ pub(crate) fn no_such_node(roster: &Roster, name: &str) -> String {
 
 /// The member of that name that may be given up.
 fn given_up(site: &Site, roster: &Roster, name: &str) -> Result<Member> {
+    // One that the others have given up may be there again, under another number.
+    let given_up = roster.members.iter().find(|member| member.standing == Standing::Expelled && member.name == name);
+    if let Some(member) = given_up {
+        return match present(site, member) {
+            Some(LockState::Held) => refuse_living(roster, member, Some(&LockState::Held)).map(|()| member.clone()),
+            _ => Ok(member.clone()),
+        };
+    }
     let Some(member) = roster.seated().find(|member| member.name == name) else {
         return Err(Error::Refused(no_such_node(roster, name)));
     };
@@ -197,19 +205,18 @@ pub fn what_is_lost(site: &Site, name: &str) -> Result<Lost> {
 /// Gives the node up, with all that only its flash has.
 pub fn forget(site: &Site, name: &str) -> Result<()> {
     let mut register = register::open(site, &cluster(site)?.membership)?;
-    let gone = std::cell::RefCell::new(None);
+    let left = std::cell::RefCell::new(None);
     entry::change(&mut *register, |roster| {
         let member = given_up(site, roster, name)?;
-        let after = views::left(roster, member.place)?;
-        gone.replace(Some(member));
+        let after = match member.standing {
+            Standing::Expelled => views::forgotten(roster, member.place)?,
+            _ => views::left(roster, member.place)?,
+        };
+        left.replace(Some(member));
         Ok(Some(after))
     })?;
-    let Some(member) = gone.into_inner() else { return Ok(()) };
-    let list = site.slow.join(NodeFiles::of(&site.fast, member.place.node).list());
-    match std::fs::remove_file(&list) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::file("remove", &list, error)),
-        _ => {}
-    }
+    let Some(member) = left.into_inner() else { return Ok(()) };
+    gone::remove(&site.fast, &site.slow, member.place)?;
     if let Some(locks) = &member.locks {
         presence::forget(&Places::make(&site.fast, &site.slow)?, locks)?;
     }

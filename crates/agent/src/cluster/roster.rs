@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::member::TEXT_BYTES_MAX;
-pub use crate::cluster::member::{Member, Place, Standing};
+pub use crate::cluster::member::{Cut, Member, Place, Standing};
 use crate::cluster::seats;
 use crate::node::Node;
 use crate::node_files::NODES_MAX;
@@ -99,7 +99,11 @@ impl Roster {
         }
         let present = || self.members.iter().filter(|member| member.standing != Standing::Left);
         let (mut numbers, mut names) = (BTreeSet::new(), BTreeSet::new());
-        if present().any(|member| !numbers.insert(member.place.node) || !names.insert(&member.name)) {
+        // A node that was given up may be there again, under another number.
+        let has_name = |member: &Member| member.standing != Standing::Expelled;
+        let is_twice =
+            |member: &Member, names: &mut BTreeSet<String>| has_name(member) && !names.insert(member.name.clone());
+        if present().any(|member| !numbers.insert(member.place.node) || is_twice(member, &mut names)) {
             return Err("two members have one number, or one name".into());
         }
         if self.view.is_empty() && self.seated().count() > 1 {
@@ -193,6 +197,7 @@ pub(crate) mod tests {
             boot_id: "b".into(),
             locks: None,
             addresses: vec!["10.0.0.1:7".parse().unwrap()],
+            cut: None,
         }
     }
 

@@ -6,7 +6,7 @@
 
 use headstart_cluster::{View, wire};
 
-use crate::cluster::roster::{Member, Place, Roster};
+use crate::cluster::roster::{Cut, Member, Place, Roster, Standing};
 use crate::cluster::seats::{self, seat};
 pub(crate) use crate::cluster::seats::{id, place};
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ pub(crate) fn restarted(roster: &Roster, member: Member) -> Result<Roster> {
 
 /// Without a member of which nothing is left, or nothing counts; of the last one no view is left either.
 pub(crate) fn left(roster: &Roster, gone: Place) -> Result<Roster> {
-    let after = roster.standing(gone, crate::cluster::roster::Standing::Left);
+    let after = roster.standing(gone, Standing::Left);
     let Some(view) = known(roster)?.filter(|view| view.seat(id(gone)).is_some()) else { return Ok(after) };
     if after.seated().next().is_none() {
         return Ok(Roster { view: Vec::new(), ..after });
@@ -59,10 +59,44 @@ pub(crate) fn left(roster: &Roster, gone: Place) -> Result<Roster> {
     put(after, over(view))
 }
 
+/// Without a member that is silent: it is leaving.
+pub(crate) fn without(roster: &Roster, silent: Place) -> Result<Roster> {
+    let view = known(roster)?.and_then(|view| view.without(id(silent)));
+    put(roster.standing(silent, Standing::Expelled), view)
+}
+
+/// With the cut of one that is, and of which no copy is under way any more.
+pub(crate) fn cut(roster: &Roster, gone: Place, cut: Cut, position: u64) -> Result<Roster> {
+    let view = known(roster)?.and_then(|view| view.with_cut(id(gone), position)?.quieted(id(gone)));
+    let mut after = roster.clone();
+    for member in after.members.iter_mut().filter(|member| member.place == gone) {
+        member.cut = Some(cut.clone());
+    }
+    put(after, view)
+}
+
+/// Without the log of a member that is gone, which nobody needs.
+pub(crate) fn dismissed(roster: &Roster, gone: Place) -> Result<Roster> {
+    let view = known(roster)?.and_then(|view| view.dismissed(id(gone)));
+    put(uncut(roster.standing(gone, Standing::Left), gone), view)
+}
+
+/// The same whatever of it counts: the user gives it up.
+pub(crate) fn forgotten(roster: &Roster, gone: Place) -> Result<Roster> {
+    let Some(mut view) = known(roster)? else { return Ok(uncut(roster.standing(gone, Standing::Left), gone)) };
+    view = view.with_cut(id(gone), 0).unwrap_or(view);
+    view = view.quieted(id(gone)).unwrap_or(view);
+    put(uncut(roster.standing(gone, Standing::Left), gone), view.dismissed(id(gone)))
+}
+
+fn uncut(mut roster: Roster, gone: Place) -> Roster {
+    roster.members.iter_mut().filter(|member| member.place == gone).for_each(|member| member.cut = None);
+    roster
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::roster::Standing;
     use crate::cluster::roster::tests::{member, terms};
 
     fn two() -> Roster {
@@ -88,6 +122,29 @@ mod tests {
         assert_eq!((alone.seats().len(), alone.may_land(id(b.place))), (1, false));
         let nobody = left(&one, Place { node: 0, life: 0 }).unwrap();
         assert_eq!((again(&nobody).seated().count(), nobody.view.len()), (0, 0));
+    }
+
+    #[test]
+    fn one_that_is_given_up_keeps_its_number_until_nobody_needs_its_log_and_its_node_may_come_anew() {
+        let roster = two();
+        let b = Place { node: 1, life: 0 };
+        let silent = again(&without(&roster, b).unwrap());
+        assert_eq!((silent.seated().count(), silent.free_place()), (1, Some(Place { node: 2, life: 0 })));
+        let newcomer = Member { place: Place { node: 2, life: 0 }, ..member(2, "b", Standing::Armed) };
+        let joined = again(&joined(&silent, newcomer).unwrap());
+        assert_eq!(joined.seated().count(), 2, "the same node, under another number");
+        let whole = Cut { by: Place { node: 0, life: 0 }, bytes: 100 };
+        assert!(cut(&roster, b, whole.clone(), 64).is_err() && dismissed(&joined, b).is_err());
+        let out = again(&cut(&joined, b, whole.clone(), 64).unwrap());
+        assert_eq!(out.at(b).unwrap().cut, Some(whole));
+        let view = of(&out).unwrap().unwrap();
+        assert_eq!(view.gone().collect::<Vec<_>>(), [(id(b), Some(64))]);
+        for over in [dismissed(&out, b).unwrap(), forgotten(&out, b).unwrap(), forgotten(&joined, b).unwrap()] {
+            let over = again(&over);
+            assert_eq!((over.at(b).unwrap().standing, over.at(b).unwrap().cut.is_none()), (Standing::Left, true));
+            assert_eq!(of(&over).unwrap().unwrap().gone().count(), 0);
+            assert_eq!(over.free_place(), Some(Place { node: 1, life: 1 }));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | a newer roster | knows whom it names; the overlay takes the view |
 //! | the same one | the overlay takes the look: it renews the deadline |
 //! | itself left out | its threads fail, and it ends |
+//! | a member that is silent | `gone.rs` |
 //!
 //! Calls on the register are [`Service`]'s. What a probe asks is done here, and so are the calls that open the door: some
 //! milliseconds when a node joins.
@@ -14,7 +15,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headstart_cluster::{Envelope, Log, MemberId, Seat, Told, View, wire};
+use headstart_cluster::{Envelope, Seat, Told, View, wire};
 use headstart_membership::{Answer, Service, Swap, Value, Version, now_ns};
 use headstart_transport::{Batch, Event};
 use headstart_units::Nanos;
@@ -28,6 +29,10 @@ use crate::cluster::views;
 use crate::error::{Error, Result};
 use crate::site::ClusterSite;
 use crate::status::ClusterStatus;
+
+mod gone;
+
+use gone::Gone;
 
 use super::notes::Telling;
 use super::{CLUSTER_HOLDER, CLUSTER_LINKS, CLUSTER_REGISTER, EventLoop};
@@ -66,6 +71,7 @@ struct Membership {
     said: Option<Instant>,
     /// When it was last told that the register fails.
     trouble: Option<Instant>,
+    gone: Gone,
 }
 
 /// How far the overlay is one among others.
@@ -127,6 +133,7 @@ impl Cluster {
             swaps: false,
             said: None,
             trouble: None,
+            gone: Gone::default(),
         })))
     }
 
@@ -141,7 +148,7 @@ impl Cluster {
         let look = (!membership.looks).then(|| membership.look_period().saturating_sub(membership.last_look.elapsed()));
         let again = membership.said.map(|said| AGAIN_PERIOD.saturating_sub(said.elapsed()));
         let telling = membership.telling.as_ref().and_then(Telling::left);
-        look.into_iter().chain(again).chain(telling).min()
+        look.into_iter().chain(again).chain(telling).chain(membership.gone.left()).min()
     }
 
     /// Notes between this agent and others, if there are any.
@@ -239,11 +246,12 @@ impl EventLoop<'_> {
         if let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) {
             door.links.flush();
         }
-        Ok(())
+        self.tend_gone()
     }
 
     fn say_again(&mut self) -> Result<()> {
-        let waits = !self.tiers.overlay.waits_for_members().is_empty();
+        let overlay = &self.tiers.overlay;
+        let waits = !overlay.waits_for_members().is_empty() || overlay.has_logs_of_others();
         if waits {
             self.tiers.overlay.say_again(self.tiers.shared.view());
         }
@@ -267,6 +275,7 @@ impl EventLoop<'_> {
                 Answer::Swapped(_, result) => {
                     if let Some(membership) = &mut self.cluster.0 {
                         membership.swaps = false;
+                        membership.gone.swapped();
                     }
                     self.looked(result.map(|swap| match swap {
                         Swap::Done(value) | Swap::Lost(value) => value,
@@ -297,7 +306,9 @@ impl EventLoop<'_> {
         if value.version > membership.version {
             let Some(roster) = roster_in(value)? else { return Ok(()) };
             (membership.roster, membership.version) = (roster, value.version);
+            self.forget_dismissed();
         }
+        let Some(membership) = &self.cluster.0 else { return Ok(()) };
         let is_seated = membership.roster.at(membership.place).is_some_and(|own| own.is_seated());
         if !is_seated {
             return self.expelled();
@@ -400,6 +411,9 @@ impl EventLoop<'_> {
         for (peer, bytes) in batch.messages() {
             let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
             let Some(door) = &mut membership.door else { return Ok(()) };
+            if let Some(place) = door.links.place(peer) {
+                membership.gone.heard(place);
+            }
             match Letter::parse(bytes) {
                 Some(Letter::Protocol(message)) => {
                     let Some(envelope) = wire::decode_envelope(message) else {
@@ -451,6 +465,7 @@ impl EventLoop<'_> {
 
     fn on_connections(&mut self, events: &[Event]) -> Result<()> {
         for event in events {
+            self.note_reach(event);
             match event {
                 Event::Connected(_, member) => tracing::info!(node = member.name, "connected"),
                 Event::Lost(peer, text) | Event::Unreachable(peer, text) => {
@@ -462,6 +477,17 @@ impl EventLoop<'_> {
             }
         }
         if events.iter().any(|event| matches!(event, Event::Connected(..))) { self.say_again() } else { Ok(()) }
+    }
+
+    /// Whether a member is within reach.
+    fn note_reach(&mut self, event: &Event) {
+        let Some(membership) = &mut self.cluster.0 else { return };
+        let (Event::Connected(peer, _) | Event::Lost(peer, _) | Event::Unreachable(peer, _)) = event else { return };
+        let Some(place) = membership.door.as_ref().and_then(|door| door.links.place(*peer)) else { return };
+        match event {
+            Event::Connected(..) => membership.gone.heard(place),
+            _ => membership.gone.lost(place),
+        }
     }
 
     /// A message of the overlay's; whether it arrives is open, and it is said again.
@@ -487,11 +513,6 @@ impl EventLoop<'_> {
         let Some(membership) = &mut self.cluster.0 else { return };
         self.tiers.shared.view().header.deadline.set(until.0);
         membership.part = Part::Armed;
-    }
-
-    /// The log of a member that is gone: it left with nothing in it, or the user has given it up.
-    pub(super) fn read_log(&mut self, member: MemberId) {
-        self.tiers.overlay.on_log_read(self.tiers.shared.view(), member, Log::default());
     }
 
     /// How this node stands among the others; nothing while it is alone.

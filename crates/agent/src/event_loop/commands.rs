@@ -35,6 +35,10 @@ impl EventLoop<'_> {
             Command::Examine => self.examine(),
             Command::Drain { path: None, over_changes } => self.drain_all(over_changes),
             Command::Drain { path: Some(path), .. } => return self.drain_file(token, &path),
+            Command::DrainGone => {
+                self.drain_gone();
+                self.status()
+            }
             Command::Discard { path } => self.discard(path.as_deref()),
             Command::KeepDirty => {
                 self.stop_draining();
@@ -200,7 +204,7 @@ impl EventLoop<'_> {
     /// While everything is being written back: once that is on disk which was dirty when it was asked for, a
     /// barrier, so that nothing of it depends on the journal any more.
     pub(super) fn keep_draining(&mut self) {
-        if self.commands.is_draining && self.tiers.overlay.has_drained() {
+        if self.commands.is_draining && self.tiers.overlay.has_drained() && !self.drains_others() {
             self.service.drains_total += 1;
             self.stop_draining();
         }
@@ -209,6 +213,7 @@ impl EventLoop<'_> {
     /// No longer insists on writing everything back, and makes durable what there is.
     pub(super) fn stop_draining(&mut self) {
         self.commands.is_draining = false;
+        self.end_drain_of_others();
         self.tiers.overlay.drain(false);
         self.tiers.overlay.request_barrier();
         self.tiers.poll();

@@ -46,6 +46,10 @@ impl EventLoop<'_> {
                 self.read_log(*member);
                 return Ok(());
             }
+            Output::Salvage { file, of } => {
+                self.salvage(*file, *of);
+                return Ok(());
+            }
             Output::Expelled => return self.expelled(),
             _ => {}
         }
@@ -76,6 +80,7 @@ impl EventLoop<'_> {
             match completion {
                 Completion::Copied { .. } | Completion::Refused { .. } if !self.life.serves() => {}
                 Completion::Marked(result) => self.marked(result)?,
+                Completion::Salvaged { file, of, result } => self.salvaged(file, of, result),
                 Completion::Scrape(to) => {
                     // Whoever asked may have given up.
                     let _ = to.try_send(Box::new(self.figures()));

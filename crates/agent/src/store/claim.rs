@@ -20,6 +20,11 @@ pub(crate) struct Claim {
 
 /// Makes this agent the only one of this machine that uses the node's files, whatever its runtime directory.
 pub(crate) fn claim(files: &NodeFiles) -> Result<Claim> {
+    claim_within(files, CLAIM_PATIENCE)
+}
+
+/// The same, if whoever has them lets go soon enough.
+pub(crate) fn claim_within(files: &NodeFiles, patience: Duration) -> Result<Claim> {
     let directory = files.own();
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -29,7 +34,7 @@ pub(crate) fn claim(files: &NodeFiles) -> Result<Claim> {
     let path = directory.join("lock");
     let create = || OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let mut file = create().map_err(|error| Error::file("open", &path, error))?;
-    let deadline = Instant::now() + CLAIM_PATIENCE;
+    let deadline = Instant::now() + patience;
     loop {
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(Claim { _lock: lock }),
