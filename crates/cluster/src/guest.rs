@@ -13,6 +13,9 @@ use crate::view::View;
 /// All bytes of a file.
 pub(crate) const ALL: Range = Range { offset: 0, length: u64::MAX };
 
+/// No bytes: what is said is about none.
+pub(crate) const NONE: Range = Range { offset: 0, length: 0 };
+
 /// A thread's request that is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Asked {

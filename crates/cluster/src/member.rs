@@ -6,6 +6,7 @@
 mod alone;
 mod concerned;
 mod guests;
+mod lengthening;
 mod letters;
 mod views;
 
@@ -20,7 +21,7 @@ use crate::home::Home;
 use crate::lease::{Lease, Timing};
 use crate::log::Log;
 use crate::message::{Envelope, Message};
-use crate::names::{FileId, MemberId, RequestId, Seat};
+use crate::names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
 use crate::output::Output;
 use crate::owner::{Mail, Owner, Site};
 use crate::record::Intent;
@@ -53,6 +54,12 @@ pub struct Member {
     /// Threads that ask whether a member lives.
     pings: BTreeMap<RequestId, MemberId>,
     intended: Vec<Intended>,
+    /// Slow files are made long enough for what is absorbed.
+    may_lengthen: bool,
+    /// Records for which that is under way, and who ordered them.
+    lengthening: BTreeMap<(FileId, Order), Seat>,
+    /// Claims that are answered when it is over.
+    claimed_while_lengthening: BTreeMap<FileId, Stamp>,
     expelled: bool,
     /// Owners keep the claim to their own member back.
     keeps_back: bool,
@@ -77,6 +84,9 @@ impl Member {
             undeclared: BTreeSet::new(),
             pings: BTreeMap::new(),
             intended: Vec::new(),
+            may_lengthen: false,
+            lengthening: BTreeMap::new(),
+            claimed_while_lengthening: BTreeMap::new(),
             expelled: false,
             keeps_back: false,
             to_self: VecDeque::new(),

@@ -14,8 +14,11 @@ pub enum Output {
     Send(Envelope),
     /// Append it to this member's log before anything behind it is done.
     Append(Entry),
-    /// Answer a thread.
-    Answer(RequestId, Answer),
+    /// Make the slow file long enough for this record, by its last byte if it is too short: `Member::on_lengthened`.
+    /// Nobody else touches that byte meanwhile.
+    Lengthen(Record),
+    /// Answer a thread, for a first part of what it asked about: all of it, where it asks again.
+    Answer(RequestId, Range, Answer),
     /// Clear the bits of a range: threads read and write the slow file by themselves.
     Clear(FileId, Range),
     /// This member owns the file, and no other has anything of it: its threads go on by the rules of one node until the

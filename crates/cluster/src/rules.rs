@@ -62,6 +62,10 @@ pub(crate) enum Rule {
     AloneEarly,
     /// And if none of their threads still writes it.
     AloneWriters,
+    /// Nobody writes the slow file below a record that is not shown: it is being made longer.
+    DirectInLengthen,
+    /// A claim is answered when no file is being made longer for a record of an older epoch.
+    LengthInClaim,
     /// No record is ordered above one that its writer has not appended.
     LogOrder,
     /// A DROP stays while something is below it that is not durably forgotten.

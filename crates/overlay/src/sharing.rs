@@ -233,9 +233,10 @@ impl Overlay {
             cluster::Output::Alone(file) => self.stand_all(shared, file, Standing::Alone),
             cluster::Output::Clear(file, range) if range == ALL => self.stand_all(shared, file, Standing::Absent),
             cluster::Output::Fence { file, epoch, call, range } => self.fence(shared, file, (epoch, call, range)),
-            cluster::Output::Answer(id, answer) => self.told(shared, Cluster::asked(id), answer),
+            cluster::Output::Answer(id, _, answer) => self.told(shared, Cluster::asked(id), answer),
             // No member records anything for another, and none holds less than a file.
             cluster::Output::Clear(..)
+            | cluster::Output::Lengthen(_)
             | cluster::Output::Append(_)
             | cluster::Output::Barrier
             | cluster::Output::Free(..)

@@ -45,6 +45,8 @@ pub(super) enum Action {
     LandLate(u8),
     /// A member that is gone is known to copy no more.
     Quiet(u8),
+    /// The next step of making a slow file longer.
+    Lengthen(u8),
     /// An agent wants to own a file.
     Own(u8, u8),
     /// A file leaves a node's flash.
@@ -111,12 +113,7 @@ impl System for World {
             Action::Accuse(_, silent) => self.accuse(silent),
             Action::Cut(_, gone) => self.cut(gone),
             Action::KillAgent(node) => self.kill_agent(node),
-            Action::KillAnswering(node) => {
-                if let Rank::Ends { op, asked: Some((id, ask)), .. } = self.node(node).rank {
-                    self.set(node, Rank::Asks { op, id, ask });
-                }
-                self.kill_agent(node);
-            }
+            Action::KillAnswering(node) => self.kill_answering(node),
             Action::Restart(node) => self.restart(node),
             Action::KillNode(node) => self.kill_node(node),
             Action::WriteBack(node, file, block) => {
@@ -127,6 +124,7 @@ impl System for World {
             }
             Action::Land(node) => self.land(node, false),
             Action::LandLate(node) => self.land(node, true),
+            Action::Lengthen(node) => self.lengthen(node),
             Action::Own(node, file) => {
                 self.left.owns -= 1;
                 self.agent(node, |agent| agent.own(FileId(u64::from(file))));
@@ -175,12 +173,23 @@ impl System for World {
     fn is_over(&self) -> bool {
         self.nodes.iter().map(super::shared::Shared::get).all(|node| {
             node.is_off()
-                || (matches!(node.rank, Rank::Idle | Rank::Failed) && node.movers.is_empty() && (node.agent.is_some()))
+                || (matches!(node.rank, Rank::Idle | Rank::Failed)
+                    && node.movers.is_empty()
+                    && node.lengthening.is_empty()
+                    && (node.agent.is_some()))
         })
     }
 }
 
 impl World {
+    /// The agent dies while its answer is on its way: its thread asks the next one.
+    fn kill_answering(&mut self, node: u8) {
+        if let Rank::Ends { op, asked: Some((id, ask)), .. } = self.node(node).rank {
+            self.set(node, Rank::Asks { op, id, ask });
+        }
+        self.kill_agent(node);
+    }
+
     fn of_thread(&self, number: u8, actions: &mut Vec<Action>) {
         let node = self.node(number);
         if node.is_off() {
@@ -207,6 +216,9 @@ impl World {
             _ => true,
         };
         actions.extend(goes.then_some(Action::Step(number)));
+        if !node.lengthening.is_empty() {
+            actions.push(Action::Lengthen(number));
+        }
         if let Some(mover) = node.movers.first() {
             actions.push(Action::Land(number));
             if !mover.landed && self.read_flash(mover.from) != mover.value {
@@ -230,7 +242,9 @@ impl World {
             return;
         }
         let Some(agent) = node.agent.as_ref() else {
-            actions.push(Action::Restart(number));
+            // A kernel call of the agent before ends first.
+            let ended = node.lengthening.is_empty() || self.slips(Slip::LengthenLate);
+            actions.extend(ended.then_some(Action::Restart(number)));
             return;
         };
         if node.expelled {

@@ -197,14 +197,14 @@ fn a_new_home_hears_nothing_of_an_owner_that_has_given_the_file_up() {
 
 /// A copy of node 1 has ended, and its DROP is ordered; then node 1's thread writes there, and the two overtake.
 fn records_that_overtake() -> Result<(), String> {
-    const ROW: Row = Row::new("forced", 2, Budget { absorbs: 2, directs: 1, backs: 1, ..Budget::NONE });
+    const ROW: Row = Row::new("forced", 2, Budget { absorbs: 3, backs: 1, ..Budget::NONE });
     let held = |message: &Message| matches!(message, Message::Ordered { by: None, .. });
     let world = &mut World::new(&ROW);
     for (node, action) in [
         (0, Action::Begin(0, Kind::Absorb, 0, 0)),
         (1, Action::Begin(1, Kind::Absorb, 0, 0)),
         (1, Action::WriteBack(0, 0, 0)),
-        (1, Action::Begin(1, Kind::Direct, 0, 0)),
+        (1, Action::Begin(1, Kind::Absorb, 0, 0)),
     ] {
         act(world, action)?;
         settle(world, node, held)?;

@@ -8,7 +8,7 @@ use super::register::FOREIGN;
 use crate::log::Log;
 use crate::message::Writing;
 use crate::names::{FileId, MemberId, Seat, Stamp};
-use crate::record::Intent;
+use crate::record::{Intent, Record};
 use crate::{Member, View};
 
 /// All times are distances from this one.
@@ -61,6 +61,8 @@ pub(super) struct Node {
     /// The thread's requests so far.
     pub(super) seq: u64,
     pub(super) movers: Vec<Mover>,
+    /// Records for which a slow file is made long enough; once it was looked at, whether it is too short.
+    pub(super) lengthening: Vec<(Record, Option<bool>)>,
     /// Its thread was named to an owner as one that writes.
     pub(super) named: bool,
     /// A file that leaves flash, and the epoch of the claim.
@@ -93,6 +95,7 @@ impl Node {
             looking: None,
             rank: Rank::Idle,
             seq: 0,
+            lengthening: Vec::new(),
             named: false,
             leaving: None,
             movers: Vec::new(),

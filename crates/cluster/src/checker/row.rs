@@ -38,6 +38,8 @@ pub(super) enum Slip {
     QuietEarly,
     /// A claim is answered before the removal of what was on flash is durable.
     LeaveUndurable,
+    /// A new agent begins while a slow file is made longer for the one before.
+    LengthenLate,
     /// A file leaves flash while a thread of the node writes it.
     LeaveInDirect,
 }
@@ -117,6 +119,8 @@ pub(super) struct Row {
     pub(super) slow_looks: bool,
     /// What a member does with a file that it alone uses.
     pub(super) alone: Alone,
+    /// Slow files are made long enough for what is absorbed.
+    pub(super) lengthens: bool,
     /// The last node joins later.
     pub(super) joins: bool,
     /// What a node's thread may do.
@@ -140,6 +144,7 @@ impl Row {
             timed: budget.expels > 0 || budget.nodes > 0 || budget.departures > 0,
             slow_looks: false,
             alone: Alone::Never,
+            lengthens: false,
             joins: false,
             may: |_, _| true,
             victims: (u8::MAX, u8::MAX),

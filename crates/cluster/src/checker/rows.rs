@@ -73,6 +73,9 @@ const ROWS: &[Row] = &[
     Row { may: ABSORBER, blocks: 2, places: 2, ..Row::new("forgetread", 2, Budget { barriers: 1, ..ops(3, 0, 1, 0) }) },
     Row { may: ABSORBER, ..Row::new("forget", 2, Budget { barriers: 2, ..ops(1, 1, 1, 0) }) },
     Row { prompt: true, may: ABSORBER, ..Row::new("release", 2, Budget { releases: 1, backs: 1, ..ops(2, 0, 2, 0) }) },
+    Row { lengthens: true, ..Row::new("lengthen", 2, ops(1, 1, 2, 0)) },
+    Row { lengthens: true, ..Row::new("lengthens", 2, Budget { backs: 1, ..ops(2, 0, 1, 0) }) },
+    Row { lengthens: true, ..Row::new("lengthenagent", 2, Budget { agents: 1, ..ops(1, 1, 1, 0) }) },
     Row { joins: true, ..Row::new("join", 2, ops(1, 1, 2, 0)) },
     Row { joins: true, ..Row::new("joinagent", 2, Budget { agents: 1, ..ops(1, 0, 1, 0) }) },
     Row { joins: true, may: OTHER_READS, ..Row::new("cold", 2, Budget { nodes: 1, ..ops(1, 0, 1, 1) }) },
@@ -123,6 +126,12 @@ const LONG: &[Row] = &[
         may: |node, kind| node == 0 || kind == Kind::Direct,
         ..Row::new("releasehidden", 2, Budget { nodes: 1, releases: 1, ..ops(1, 2, 1, 0) })
     },
+    Row {
+        lengthens: true,
+        may: |node, kind| node == 0 || kind == Kind::Absorb,
+        victims: (1, 0),
+        ..Row::new("lengthenclaim", 2, Budget { agents: 1, ..ops(2, 1, 1, 0) })
+    },
     Row { joins: true, may: LAST_READS, ..Row::new("coldtwo", 3, Budget { nodes: 2, ..ops(1, 0, 1, 1) }) },
     Row { joins: true, ..Row::new("threejoin", 3, ops(1, 1, 1, 0)) },
     Row { alone: Alone::Keeps, ..Row::new("alones", 2, ops(2, 1, 1, 0)) },
@@ -168,6 +177,8 @@ const RULES: &[(Rule, &str)] = &[
     (Rule::AloneServes, "alone"),
     (Rule::AloneEarly, "alone"),
     (Rule::AloneWriters, "alonenamed"),
+    (Rule::DirectInLengthen, "lengthen"),
+    (Rule::LengthInClaim, "lengthenclaim"),
     (Rule::DropKept, "forget"),
     (Rule::ReadFreed, "forgetread"),
     (Rule::ReadOvertaken, "forgetread"),
@@ -193,6 +204,7 @@ const SLIPS: &[(Slip, &str)] = &[
     (Slip::NoGenerationFlash, "forgetread"),
     (Slip::CopiesForgotten, "agentback"),
     (Slip::QuietEarly, "expelback"),
+    (Slip::LengthenLate, "lengthenagent"),
     (Slip::LeaveUndurable, "leavesnode"),
     (Slip::LeaveInDirect, "leavesdirect"),
 ];

@@ -301,6 +301,22 @@ impl World {
         }
     }
 
+    /// A slow file is looked at, then its last byte is written if it was too short. Here a block that nobody has written
+    /// lies beyond the end.
+    pub(super) fn lengthen(&mut self, number: u8) {
+        let (record, looked) = self.node(number).lengthening[0];
+        let block = record.file.0 as u8 * self.row.blocks + record.range.offset as u8;
+        let Some(short) = looked else {
+            let short = self.read_slow(block) == block;
+            return self.change(number, |node| node.lengthening[0].1 = Some(short));
+        };
+        if short {
+            self.write_slow(number, block, block);
+        }
+        self.change(number, |node| node.lengthening.remove(0));
+        self.agent(number, |agent| agent.on_lengthened(record));
+    }
+
     pub(super) fn kill_node(&mut self, number: u8) {
         self.left.nodes -= 1;
         self.change(number, |node| {
@@ -309,6 +325,7 @@ impl World {
             node.dead = true;
             node.rank = Rank::Failed;
             node.movers.clear();
+            node.lengthening.clear();
             node.looking = None;
         });
         self.lose_cache(number);

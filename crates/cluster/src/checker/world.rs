@@ -83,6 +83,7 @@ impl World {
     /// An agent as the row has them.
     pub(super) fn member(row: &Row, seat: Seat, timing: Timing, log: Log, found: Vec<(FileId, Vec<Range>)>) -> Member {
         let member = Member::new(seat, timing, log, found);
+        let member = if row.lengthens { member.lengthening() } else { member };
         if row.alone == Alone::Never { member } else { member.keeping_claims_back() }
     }
 
@@ -126,7 +127,10 @@ impl World {
             Output::Send(envelope) => self.send(envelope),
             // A thread that waits hears that it is to look again.
             Output::Append(_) | Output::Alone(_) => {}
-            Output::Answer(id, answer) => self.answer(node, id, answer),
+            Output::Answer(id, _, answer) => self.answer(node, id, answer),
+            Output::Lengthen(record) => {
+                self.change(node, |node| node.lengthening.push((record, None)));
+            }
             Output::Clear(file, range) => self.change(node, |node| node.clear[file.0 as usize] |= blocks(range)),
             Output::Fence { file, epoch, call, range } => {
                 self.change(node, |node| {

@@ -77,7 +77,7 @@ impl Member {
         }
         self.out.push(Output::Alone(file));
         let asked = self.guests.get_mut(&file).map(|guest| guest.take_asked()).unwrap_or_default();
-        self.out.extend(asked.into_iter().map(|asked| Output::Answer(asked.id, Answer::Again)));
+        self.out.extend(asked.into_iter().map(|asked| Output::Answer(asked.id, asked.ask.range(), Answer::Again)));
     }
 
     /// For the checker: what the rules of one node record of a file that is alone, or that leaves flash.

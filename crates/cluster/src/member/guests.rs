@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
-use crate::guest::{Asked, Found, Guest};
+use crate::guest::{Asked, Found, Guest, NONE};
 use crate::member::{Intended, Member};
 use crate::message::{Answer, Ask, Message};
 use crate::names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
@@ -19,12 +19,12 @@ impl Member {
     pub fn ask(&mut self, file: FileId, id: RequestId, ask: Ask) {
         let recorded = matches!(ask, Ask::Commit { .. } | Ask::WriteDone { .. }) && self.log.has(id);
         if recorded && kept(Rule::CommitTwice) {
-            self.out.push(Output::Answer(id, Answer::Done));
+            self.out.push(Output::Answer(id, ask.range(), Answer::Done));
             return;
         }
         let guest = self.guests.entry(file).or_default();
         if guest.is_absent(ask.range()) && matches!(ask, Ask::Read { .. } | Ask::Write { .. }) {
-            self.out.push(Output::Answer(id, Answer::Absent));
+            self.out.push(Output::Answer(id, ask.range(), Answer::Absent));
             return;
         }
         guest.ask(Asked { id, ask });
@@ -35,7 +35,7 @@ impl Member {
     /// A thread asks whether a member lives: it has read bytes that would be lost with it.
     pub fn ping(&mut self, id: RequestId, member: MemberId) {
         if self.view.seat(member).is_none() {
-            self.out.push(Output::Answer(id, Answer::Again));
+            self.out.push(Output::Answer(id, NONE, Answer::Again));
             return;
         }
         self.pings.insert(id, member);
@@ -108,12 +108,19 @@ impl Member {
         let at = match self.log.find(file, record.order) {
             Some((_, at)) => at,
             None if guest.was_forgotten(record.order) => return,
+            None if self.lengthen(from, record) => return,
             None => self.append(Entry::Record(record)),
         };
+        self.appended(from, record, at);
+    }
+
+    /// It is in the log at that position.
+    pub(super) fn appended(&mut self, from: Seat, record: Record, at: u64) {
+        let file = record.file;
         self.send(from, Message::Appended(file, record.order, at, at < self.log.durable()));
         let waited = record.by.and_then(|id| self.guests.get_mut(&file).and_then(|guest| guest.answered(id)));
         if let Some(asked) = waited {
-            self.out.push(Output::Answer(asked.id, Answer::Done));
+            self.out.push(Output::Answer(asked.id, asked.ask.range(), Answer::Done));
         }
     }
 

@@ -1,6 +1,6 @@
 //! What other members say, by who it is for: the home, the owner, the guest.
 
-use crate::guest::{ALL, Found, Told};
+use crate::guest::{ALL, Found, NONE, Told};
 use crate::member::Member;
 use crate::message::{Answer, Ask, Envelope, Message};
 use crate::names::{FileId, MemberId, RequestId, Seat, Stamp};
@@ -158,7 +158,7 @@ impl Member {
     fn on_pong(&mut self, from: MemberId, id: RequestId) {
         if self.pings.get(&id) == Some(&from) {
             self.pings.remove(&id);
-            self.out.push(Output::Answer(id, Answer::Done));
+            self.out.push(Output::Answer(id, NONE, Answer::Done));
         }
     }
 
@@ -205,7 +205,7 @@ impl Member {
                 Ask::WriteDone { .. } => Answer::Done,
             };
             guest.answered(asked.id);
-            self.out.push(Output::Answer(asked.id, answer));
+            self.out.push(Output::Answer(asked.id, asked.ask.range(), answer));
         }
         self.forward(file);
     }
@@ -214,7 +214,9 @@ impl Member {
         match message {
             Message::Claim(file, epoch) => {
                 let counts = self.guests.entry(file).or_default().on_claim(from, epoch);
-                if counts {
+                if counts && self.lengthens(file) && kept(Rule::LengthInClaim) {
+                    self.claimed_while_lengthening.insert(file, epoch);
+                } else if counts {
                     if kept(Rule::ClaimNoBits) {
                         self.out.push(Output::Fence { file, epoch, call: None, range: ALL });
                     } else {
@@ -245,6 +247,6 @@ impl Member {
         if answer == Answer::Absent {
             self.out.push(Output::Clear(file, range));
         }
-        self.out.push(Output::Answer(id, answer));
+        self.out.push(Output::Answer(id, range, answer));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use headstart_units::Nanos;
 
+use crate::guest::NONE;
 use crate::log::Log;
 use crate::member::Member;
 use crate::message::{Answer, Declared, Message};
@@ -56,7 +57,7 @@ impl Member {
             .collect();
         for id in lost {
             self.pings.remove(&id);
-            self.out.push(Output::Answer(id, Answer::Again));
+            self.out.push(Output::Answer(id, NONE, Answer::Again));
         }
         let dismissed: Vec<MemberId> = named.into_iter().filter(|member| !self.view.names(*member)).collect();
         self.with_owners(|owner, site, mail| owner.on_dismissed(site, &dismissed, mail));

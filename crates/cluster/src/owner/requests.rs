@@ -129,7 +129,8 @@ impl Owner {
 
     fn write(&mut self, waiting: &Waiting, range: Range, mail: &mut Mail) -> bool {
         let copied = self.is_copied(range) && kept(Rule::DirectInCopy);
-        if copied || self.access.is_calling(range) {
+        let lengthened = self.stack.is_unshown(range) && kept(Rule::DirectInLengthen);
+        if copied || lengthened || self.access.is_calling(range) {
             return false;
         }
         let answer = if self.quarantine.iter().any(|(_, held)| held.overlaps(range)) {
