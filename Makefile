@@ -33,16 +33,28 @@ setup-demo:
 build: setup $(PROGRAMS)
 	$(CARGO) build --release --workspace
 
+# Manual pages and completion of a command, where man and shells look for them.
+SHARE = $(DESTDIR)$(PREFIX)/share
+define install_documents
+	$(RELEASE)/$(1) manual $(SHARE)/man/man1
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(RELEASE)/$(1) completion bash >$(SHARE)/bash-completion/completions/$(1)
+	$(RELEASE)/$(1) completion zsh >$(SHARE)/zsh/site-functions/_$(1)
+	$(RELEASE)/$(1) completion fish >$(SHARE)/fish/vendor_completions.d/$(1).fish
+endef
+
 # What users need, without the set-up for tests: the program finds its libraries in ../lib.
 install:
 	$(CARGO) build --release --package headstart-cli --package headstart-preload --package headstart-nbdkit
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/headstart
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(RELEASE)/libheadstart.so $(RELEASE)/libnbdkit_headstart_plugin.so
+	$(call install_documents,headstart)
 
 # The simulator, the papers' figures and emulated servers.
 install-lab:
 	$(CARGO) build --release --package headstart-lab
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/headstart-lab
+	$(call install_documents,headstart-lab)
 
 # The generator of requests. Cargo knows what it is made of, and leaves the file alone where nothing has changed.
 $(WORKLOAD): FORCE | setup-demo

@@ -10,7 +10,8 @@ use headstart_policy::server::liu::{Basis, Origin};
 use headstart_policy::server::segments::Segments;
 use headstart_units::BLOCK_BYTES;
 
-const MAGIC: &[u8; 8] = b"HSVSUP01";
+/// What a superblock begins with: the format of a volume in the last two digits.
+pub const MAGIC: &[u8; 8] = b"HSVSUP01";
 /// What the magic begins with in every format; two digits follow.
 const MAGIC_OF_ALL: &[u8] = b"HSVSUP";
 const CRC_AT: usize = 136;

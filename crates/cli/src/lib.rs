@@ -6,12 +6,16 @@
 //! | [`printing`] | `print!`, `println!` and `eprintln!` that survive a closed pipe and a full disk |
 //! | [`trace`] | any trace, opened: its requests by start time, whoever wrote it down |
 //! | [`lanes`] | which requests of a trace wait for each other |
+//! | [`documents`] | manual pages and shell completion, of either command line |
+//! | [`version`] | what `--version` says |
 //! | [`ending`] | how an agent is ended in order |
 
 #[macro_use]
 pub mod printing;
 
 pub mod command;
+pub mod documents;
 pub mod ending;
 pub mod lanes;
 pub mod trace;
+pub mod version;

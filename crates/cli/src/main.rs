@@ -37,13 +37,24 @@ mod write_back;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use headstart_agent::client::{EXIT_ALREADY_SERVED, EXIT_IN_USE};
 use headstart_cli::command::{EXIT_FAILED, abort_on_panic, end, end_with_reader, refuse};
+use headstart_cli::documents::{Completion, Manual};
+use headstart_cli::version;
+
+/// What the manual page says beside the commands.
+const AFTER: &str = "\
+Site file: --site FILE, else $HEADSTART_SITE, else ~/.config/headstart/site.toml, else /etc/headstart/site.toml. Each of \
+its keys has an environment variable, HEADSTART_KEY or HEADSTART_TABLE_KEY, which comes before it. \
+HEADSTART=off runs a program without Headstart.
+
+Exit status: 'run' and 'trace' end as the program does. 75: all went well, but dirty bytes stay on flash that nobody asked \
+to keep there. 125: Headstart itself failed, and says why. 'check' and 'volume check' have statuses of their own.";
 
 /// Makes a little flash do for a lot of disk, beneath unmodified programs.
 #[derive(Debug, Parser)]
-#[command(name = "headstart", version, propagate_version = true)]
+#[command(name = "headstart", version, long_version = version::long(), propagate_version = true, after_long_help = AFTER)]
 struct Cli {
     /// The site file: which directories, and what they cost [default: $HEADSTART_SITE, else
     /// ~/.config/headstart/site.toml, else /etc/headstart/site.toml]
@@ -92,6 +103,11 @@ enum Command {
     /// The server side: volumes, each a disk with a slice of flash
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
+    /// Print what makes a shell complete this command
+    Completion(Completion),
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Manual(Manual),
     /// Take part, as another node, in a run that began elsewhere (started by launchers in a `run`)
     #[command(hide = true)]
     Launch(launch::Launch),
@@ -114,11 +130,11 @@ enum Command {
 
 impl Command {
     fn only_prints(&self) -> bool {
-        use Command::{Advise, Check, Cluster, Plan, Site, Status, Volume};
+        use Command::{Advise, Check, Cluster, Completion, Plan, Site, Status, Volume};
         match self {
             Volume(command) => command.only_prints(),
             Cluster(command) => command.only_prints(),
-            _ => matches!(self, Advise(_) | Check(_) | Plan(_) | Site(_) | Status(_)),
+            _ => matches!(self, Advise(_) | Check(_) | Completion(_) | Plan(_) | Site(_) | Status(_)),
         }
     }
 }
@@ -156,6 +172,8 @@ fn main() -> ExitCode {
         Command::Volume(command) => command.execute(),
         Command::Cluster(command) => command.execute(site),
         Command::Agent(arguments) => arguments.execute(site),
+        Command::Completion(arguments) => arguments.execute(Cli::command()),
+        Command::Manual(arguments) => arguments.execute(Cli::command()),
         Command::Launch(arguments) => arguments.execute(),
         Command::HoldPresence => agent::hold_presence(),
         Command::Sim(arguments) => arguments.refuse("sim"),

@@ -27,7 +27,8 @@ use headstart_units::request::Range;
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 36;
-const MAGIC: &[u8; 8] = b"HSJRNL05";
+/// What a journal begins with: its format in the last two digits.
+pub const MAGIC: &[u8; 8] = b"HSJRNL05";
 /// The format before, of which all is as it is in this one.
 const MAGIC_OF_04: &[u8; 8] = b"HSJRNL04";
 /// What the magic begins with in every format; two digits follow.

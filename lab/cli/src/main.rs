@@ -13,12 +13,14 @@ mod testbed;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use headstart_cli::command::{EXIT_FAILED, abort_on_panic, end, end_with_reader, refuse};
+use headstart_cli::documents::{Completion, Manual};
+use headstart_cli::version;
 
 /// Shows what Headstart does: simulations, the papers' figures beside ours, emulated file servers.
 #[derive(Debug, Parser)]
-#[command(name = "headstart-lab", version, propagate_version = true)]
+#[command(name = "headstart-lab", version, long_version = version::long(), propagate_version = true)]
 struct Cli {
     /// The site file: `sim` takes machines and costs from it, `testbed up` writes it [default: as of `headstart`]
     #[arg(long, global = true, value_name = "FILE")]
@@ -38,6 +40,11 @@ enum Command {
     /// Emulated disk and flash servers, mounted as two directories
     #[command(subcommand)]
     Testbed(testbed::TestbedCommand),
+    /// Print what makes a shell complete this command
+    Completion(Completion),
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Manual(Manual),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +65,8 @@ fn main() -> ExitCode {
             arguments.execute()
         }
         Command::Testbed(command) => command.execute(site),
+        Command::Completion(arguments) => arguments.execute(Cli::command()),
+        Command::Manual(arguments) => arguments.execute(Cli::command()),
     };
     end("headstart-lab", result, |_| EXIT_FAILED)
 }
