@@ -186,6 +186,13 @@ impl Cluster {
         door.is_some_and(|door| door.links.send(place, letter))
     }
 
+    /// Something is to be said again.
+    pub(super) fn say_again_soon(&mut self) {
+        if let Some(membership) = &mut self.0 {
+            membership.said.get_or_insert_with(Instant::now);
+        }
+    }
+
     pub(super) fn look(&mut self) {
         if let Some(membership) = &mut self.0 {
             membership.service.ask_read();
@@ -251,10 +258,11 @@ impl EventLoop<'_> {
 
     fn say_again(&mut self) -> Result<()> {
         let overlay = &self.tiers.overlay;
-        let waits = !overlay.waits_for_members().is_empty() || overlay.has_logs_of_others();
-        if waits {
+        let overlay_waits = !overlay.waits_for_members().is_empty() || overlay.has_logs_of_others();
+        if overlay_waits {
             self.tiers.overlay.say_again(self.tiers.shared.view());
         }
+        let waits = self.pass_on_again() || overlay_waits;
         if let Some(membership) = &mut self.cluster.0 {
             membership.said = waits.then(Instant::now);
         }
@@ -369,7 +377,7 @@ impl EventLoop<'_> {
         let Some(membership) = &mut self.cluster.0 else { return };
         if let Some(door) = &mut membership.door {
             let gone = door.links.know(&membership.roster, membership.place);
-            self.lost_answers(|to| gone.contains(&to), "its agent of before has ended");
+            self.lost_member(|to| gone.contains(&to), "its agent of before has ended");
         }
     }
 
@@ -467,11 +475,16 @@ impl EventLoop<'_> {
         for event in events {
             self.note_reach(event);
             match event {
-                Event::Connected(_, member) => tracing::info!(node = member.name, "connected"),
+                Event::Connected(peer, member) => {
+                    tracing::info!(node = member.name, "connected");
+                    if let Some(place) = self.cluster.door().and_then(|door| door.links.place(*peer)) {
+                        self.found_member(place);
+                    }
+                }
                 Event::Lost(peer, text) | Event::Unreachable(peer, text) => {
                     tracing::info!(text, "a node is out of reach");
                     let lost = self.cluster.door().and_then(|door| door.links.place(*peer));
-                    self.lost_answers(|to| Some(to) == lost, text);
+                    self.lost_member(|to| Some(to) == lost, text);
                 }
                 Event::Refused(text) => tracing::warn!(text, "a node is not let in"),
             }

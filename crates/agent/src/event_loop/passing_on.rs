@@ -1,7 +1,10 @@
 //! Commands for another node's agent: passed on to it as letters, as its answers are passed back.
 //!
 //! An agent obeys for another node what says how things stand, writes bytes back, makes them durable, or ends it. What
-//! lasts as long as a connection, or speaks of a process, is its own node's.
+//! lasts as long as a connection, or speaks of a process, is its own node's. Each of these may be given twice: where a
+//! connection was lost it is, for some seconds, so that an agent that follows another one is waited for.
+
+use std::time::Instant;
 
 use crate::cluster::letter::Letter;
 use crate::cluster::roster::Place;
@@ -34,9 +37,9 @@ impl EventLoop<'_> {
             Err(error) => return Some(refused(error)),
         };
         let text = serde_json::to_vec(&command).expect("a command has a JSON form");
-        let number = self.commands.relayed.pass_on(token, place);
+        let number = self.commands.relayed.pass_on(token, place, text.clone());
         if !self.cluster.write_to(place, &Letter::Command { number, text: &text }) {
-            self.lost_answers(|to| to == place, "it is out of reach");
+            self.lost_member(|to| to == place, "it is out of reach");
         }
         None
     }
@@ -77,12 +80,32 @@ impl EventLoop<'_> {
         self.send_status(token, &answer);
     }
 
-    /// No answer comes any more from these members; why.
-    pub(super) fn lost_answers(&mut self, is_lost: impl Fn(Place) -> bool, why: &str) {
-        for (token, place) in self.commands.relayed.lost(is_lost) {
+    /// Members are out of reach, or their agents of before have ended: what they were told is told again, for a while.
+    pub(super) fn lost_member(&mut self, is_lost: impl Fn(Place) -> bool, why: &str) {
+        self.commands.relayed.lost(is_lost, why, Instant::now());
+        if self.commands.relayed.has_lost() {
+            self.cluster.say_again_soon();
+        }
+    }
+
+    /// Says again what members may not have, and tells those who have waited in vain; whether some still wait.
+    pub(super) fn pass_on_again(&mut self) -> bool {
+        for (token, place, why) in self.commands.relayed.given_up(Instant::now()) {
             let name = self.cluster.name_of(place);
             let error = format!("node {name} has not answered: {why}; 'headstart cluster status' says how it stands");
             self.send_status(token, &refused(error));
         }
+        for (number, place, text) in self.commands.relayed.again() {
+            self.cluster.write_to(place, &Letter::Command { number, text });
+        }
+        self.commands.relayed.has_lost()
+    }
+
+    /// A member is in reach: what waited for it goes once more, as nobody knows whether it had arrived.
+    pub(super) fn found_member(&mut self, place: Place) {
+        for (number, _, text) in self.commands.relayed.again().filter(|(_, to, _)| *to == place) {
+            self.cluster.write_to(place, &Letter::Command { number, text });
+        }
+        self.commands.relayed.found(place);
     }
 }
