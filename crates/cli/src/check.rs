@@ -114,10 +114,11 @@ fn of_other(other: &OtherNode) -> String {
             size(other.lost_bytes)
         ),
         _ if other.is == "member" => format!("{dirty} wait on its flash: 'headstart drain' writes them back"),
-        _ => format!(
-            "{dirty} wait on its flash until it is back: 'headstart drain' there writes them back; 'headstart cluster \
-             forget {name}' gives them up"
+        Verdict::Attention => format!(
+            "{dirty} wait on its flash, but not all can go back: mend the files named below; 'headstart cluster forget \
+             {name}' gives them up"
         ),
+        _ => format!("{dirty} that it had synced wait on its flash: 'headstart drain' on any node writes them back"),
     }
 }
 

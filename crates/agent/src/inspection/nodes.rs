@@ -4,9 +4,9 @@
 //! | the other node | its dirty files come from | they are |
 //! |---|---|---|
 //! | holds its lock: it is there | its list | dirty |
-//! | has given it up: it is gone | its journal, where that belongs to the list | dirty, and wait for the node |
+//! | has given it up: it is gone | its journal, where that belongs to the list | dirty: another one brings them back |
 //! | the same, the journal is not there or older | its list | lost |
-//! | not known | its list | dirty, and wait for the node |
+//! | not known | its list | dirty |
 
 use std::path::Path;
 
@@ -102,9 +102,8 @@ fn look_at(slow: &Path, fast: Option<&Path>, other: &Seated) -> OtherNode {
         }
     }
     found.conclude();
-    // Those of a node that is not there nobody can write back.
-    let waits = if other.is == "member" { Verdict::Dirty } else { Verdict::Attention };
-    let verdict = found.verdict.max(if found.dirty_bytes > 0 { waits } else { Verdict::Clean });
+    // Of what is elsewhere nothing else is known.
+    let verdict = found.verdict.max(if found.dirty_bytes > 0 { Verdict::Dirty } else { Verdict::Clean });
     let Inspection { journal, files, dirty_bytes, lost_bytes, problems, .. } = found;
     OtherNode { name, number, is: other.is, verdict, journal, files, dirty_bytes, lost_bytes, problems }
 }
