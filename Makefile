@@ -7,7 +7,7 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 WORKLOAD := $(RELEASE)/libheadstart_workload.a
 PROGRAMS := build/patterns build/patterns.mpich build/latency build/ranks build/stopped build/null.so
 
-.PHONY: help setup setup-demo build install install-lab FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
+.PHONY: help setup setup-demo build install install-lab FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-cluster bench-sim bench-volume lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
@@ -15,6 +15,7 @@ help:
 	@echo "make test          every test"
 	@echo "make bench-client  what Headstart gains and costs, as one JSON object (half an hour)"
 	@echo "make bench-carl    what placing regions by a traced run gains, as one JSON object (half an hour)"
+	@echo "make bench-cluster what several nodes of one directory gain and cost, as one JSON object (half an hour)"
 	@echo "make bench-sim     what the simulator says of the papers, and how fast it is, as one JSON object (minutes)"
 	@echo "make bench-volume  what a volume gains and costs, as one JSON object (half an hour)"
 	@echo "make soak          the randomised tests for longer; CASES=N multiplies them, FAULTS=N are those of a cluster (200)"
@@ -88,6 +89,9 @@ bench-client: build
 
 bench-carl: build
 	@python3 lab/bench/carl.py
+
+bench-cluster: build
+	@python3 lab/bench/cluster.py
 
 bench-sim: build
 	$(CARGO) build --release --package headstart-sim --examples

@@ -25,10 +25,10 @@ SLOWED_TRANSFERS = (8 << 10, 32 << 10)
 CAPACITY = str(BYTES // 5)
 
 
-def command(directory, number, transfer, operation, generation):
+def command(directory, number, transfer, operation, generation, launch=mpirun):
     order = {"S": "seq", "R": "perm_own_block"}[ORDER[number]]
     return [
-        *mpirun(), harness.PATTERNS, "ior", "--transfer", str(transfer), "--block", str(STRIPES * STRIPE), "--order", order,
+        *launch(), harness.PATTERNS, "ior", "--transfer", str(transfer), "--block", str(STRIPES * STRIPE), "--order", order,
         "--op", operation, "--generation", str(generation), "--seed", str(number), "--prealloc", "--sync", "--verify", "--json",
         os.path.join(directory, f"ior.{number}"),
     ]

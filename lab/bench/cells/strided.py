@@ -16,16 +16,16 @@ TILES = {"14": (14, 1, 80), "8": (8, 2, 70)}
 TILE_ROW = 320 << 10
 
 
-def hpio(spacing):
+def hpio(spacing, launch=mpirun):
     return [
-        *mpirun(), harness.PATTERNS, "hpio", "--region-count", str(HPIO_REGIONS), "--region-size", "8KiB", "--region-spacing",
+        *launch(), harness.PATTERNS, "hpio", "--region-count", str(HPIO_REGIONS), "--region-size", "8KiB", "--region-spacing",
         str(spacing), "--pattern", "c-nc", "--individual",
     ]
 
 
-def tile(across, down, rows):
+def tile(across, down, rows, launch=mpirun):
     return [
-        *mpirun(across * down), harness.PATTERNS, "tile", "--nx", str(across), "--ny", str(down), "--sx", "10", "--sy", str(rows),
+        *launch(across * down), harness.PATTERNS, "tile", "--nx", str(across), "--ny", str(down), "--sx", "10", "--sy", str(rows),
         "--element", "32KiB", "--individual",
     ]
 

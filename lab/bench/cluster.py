@@ -1,0 +1,37 @@
+"""What a cluster of nodes gains and costs; the last line is one JSON object.
+
+Nodes are namespaces of this machine (lab/nodes), which share emulated servers, or directories in memory, and the machine's two
+processors. All ratios are of one run. `--only KEY` measures one part; every part is a module of `cells`. What cannot be measured yet
+is null, with a word that says why.
+
+BASELINE=DIRECTORY with `headstart` and `libheadstart.so` of another version measures `one_node` with that one first."""
+
+import sys
+
+from cells import cluster_hard, cluster_jobs, cluster_member, cluster_opens, cluster_takeover
+from harness import in_turns, measure_parts
+
+
+def not_yet(key, why):
+    """A part that nothing can be said of."""
+    return lambda: {key: {"value": None, "why": why}}
+
+
+#: Parts in the order they are measured, and the keys they give.
+PARTS = {
+    "hard_over_easy": lambda: {"hard_over_easy": cluster_hard.measure()},
+    "ior_mix": lambda: {"ior_mix": cluster_jobs.measure("ior_mix")},
+    "zipf": lambda: {"zipf": cluster_jobs.measure("zipf")},
+    "hpio": lambda: {"hpio": cluster_jobs.measure("hpio")},
+    "tile": lambda: {"tile": cluster_jobs.measure("tile")},
+    "open_added_us": lambda: {"open_added_us": cluster_opens.measure()},
+    "one_node": lambda: {"one_node": in_turns(cluster_member.measure)},
+    "takeover_s": lambda: {"takeover_s": cluster_takeover.measure()},
+    "guest_commit_us": not_yet("guest_commit_us", "files that several nodes use lie on the disks: no guest commits"),
+    "sim": not_yet("sim", "the simulator has no curves of many nodes yet"),
+    "member_bytes": not_yet("member_bytes", "nothing has measured a member of 1,000 with 1,000,000 known files yet"),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(measure_parts(__doc__, PARTS))
