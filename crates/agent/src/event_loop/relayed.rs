@@ -78,9 +78,13 @@ impl Relayed {
         let is_over = |waiting: &PassedOn| {
             waiting.lost.as_ref().is_some_and(|(since, _)| now.saturating_duration_since(*since) >= PATIENCE)
         };
-        let over = self.passed_on.extract_if(.., |_, waiting| is_over(waiting));
-        over.map(|(_, waiting)| (waiting.connection, waiting.to, waiting.lost.map(|(_, why)| why).unwrap_or_default()))
-            .collect()
+        let over = self.passed_on.iter().filter(|(_, waiting)| is_over(waiting));
+        let over: Vec<u64> = over.map(|(number, _)| *number).collect();
+        let told = |number: u64| {
+            let PassedOn { connection, to, lost, .. } = self.passed_on.remove(&number)?;
+            Some((connection, to, lost?.1))
+        };
+        over.into_iter().filter_map(told).collect()
     }
 
     /// A member's command is obeyed here, as if it came over this connection.
