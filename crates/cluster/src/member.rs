@@ -132,7 +132,8 @@ impl Member {
 
     /// Members of which something is awaited. One that is silent for a deadline's length is to be expelled.
     pub fn waits_for(&self) -> BTreeSet<MemberId> {
-        let mut members: BTreeSet<MemberId> = self.owners.values().flat_map(Owner::waits_for).collect();
+        let others = self.owners.values().filter(|owner| !owner.is_alone());
+        let mut members: BTreeSet<MemberId> = others.flat_map(Owner::waits_for).collect();
         members.extend(self.home.waits_for(&self.view));
         members.extend(self.pings.values());
         members.extend(self.undeclared.iter().map(|slot| self.view.holder(*slot).member));

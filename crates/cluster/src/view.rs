@@ -206,27 +206,33 @@ impl View {
         Some(view)
     }
 
-    /// Gives slots whose holder has no seat to those that have fewest, and so many more that nobody has two more than
-    /// another.
+    /// Shares the slots out, so that nobody has two more than another: those whose holder has no seat, and what others
+    /// have beyond their part, go to those that have less. No other slot moves: each that does is declared by all.
     fn share_out(&mut self) {
         let mut held: BTreeMap<Seat, usize> = self.seats.iter().map(|seat| (*seat, 0)).collect();
         for slot in &self.slots {
             held.entry(slot.holder).and_modify(|held| *held += 1);
         }
-        for at in 0..self.slots.len() {
-            let Some((seat, fewest)) = held.iter().min_by_key(|(seat, held)| (**held, **seat)).map(|(s, h)| (*s, *h))
-            else {
-                self.slots[at] = Slot { holder: NOBODY, since: self.number };
-                continue;
-            };
-            let holder = self.slots[at].holder;
-            if held.get(&holder).is_some_and(|many| *many <= fewest + 1) {
-                continue;
+        let parts = self.parts(&held);
+        let lacks = |(seat, part): (&Seat, &usize)| std::iter::repeat_n(*seat, part.saturating_sub(held[seat]));
+        let mut takers = parts.iter().flat_map(lacks).collect::<Vec<Seat>>().into_iter();
+        for slot in &mut self.slots {
+            if let Some(many) = held.get_mut(&slot.holder) {
+                if *many <= parts[&slot.holder] {
+                    continue;
+                }
+                *many -= 1;
             }
-            held.entry(holder).and_modify(|held| *held -= 1);
-            held.entry(seat).and_modify(|held| *held += 1);
-            self.slots[at] = Slot { holder: seat, since: self.number };
+            *slot = Slot { holder: takers.next().unwrap_or(NOBODY), since: self.number };
         }
+    }
+
+    /// How many slots each agent is to have. Where they are not the same, those that have most have one more.
+    fn parts(&self, held: &BTreeMap<Seat, usize>) -> BTreeMap<Seat, usize> {
+        let mut seats = self.seats.clone();
+        seats.sort_by_key(|seat| std::cmp::Reverse(held[seat]));
+        let (part, more) = (self.slots.len() / seats.len().max(1), self.slots.len() % seats.len().max(1));
+        seats.into_iter().enumerate().map(|(place, seat)| (seat, part + usize::from(place < more))).collect()
     }
 
     /// The life with which a node joins next: none was there before.
@@ -299,5 +305,50 @@ impl View {
         let gone = view.gone.iter_mut().find(|gone| gone.member == member && !gone.quiet)?;
         gone.quiet = true;
         Some(view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(node: u16) -> MemberId {
+        MemberId { node, life: 0 }
+    }
+
+    fn share(view: &View, node: u16) -> usize {
+        view.slots.iter().filter(|slot| slot.holder.member == member(node)).count()
+    }
+
+    #[test]
+    fn slots_go_to_who_joins_and_from_who_leaves_and_no_other_moves() {
+        let mut view = View::first(vec![Seat { member: member(0), incarnation: 0 }], 64);
+        for node in 1..70 {
+            let next = view.joined(member(node)).unwrap();
+            let moved: Vec<_> = view.slots.iter().zip(&next.slots).filter(|(old, new)| old != new).collect();
+            assert!(moved.iter().all(|(_, new)| new.holder.member == member(node) && new.since == next.number));
+            assert_eq!(moved.len(), 64 / (usize::from(node) + 1), "its part of them");
+            let shares: Vec<usize> = (0..=node).map(|node| share(&next, node)).collect();
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1, "{shares:?}");
+            view = next;
+        }
+        for node in 1..70 {
+            let next = view.without(member(node)).unwrap();
+            let moved = view.slots.iter().zip(&next.slots).filter(|(old, new)| old != new);
+            assert!(moved.clone().all(|(old, _)| old.holder.member == member(node)));
+            let shares: Vec<usize> = next.seats.iter().map(|seat| share(&next, seat.member.node)).collect();
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1, "{shares:?}");
+            view = next;
+        }
+        assert_eq!(share(&view, 0), 64);
+    }
+
+    #[test]
+    fn where_the_last_member_leaves_nobody_has_any_slot_and_who_comes_next_has_all() {
+        let view = View::first(vec![Seat { member: member(0), incarnation: 0 }], 8);
+        let left = view.left(member(0), 3).unwrap();
+        assert!(left.slots.iter().all(|slot| slot.holder == NOBODY && slot.since == left.number));
+        let next = left.joined(member(1)).unwrap();
+        assert_eq!(share(&next, 1), 8);
     }
 }
