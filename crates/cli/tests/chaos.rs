@@ -117,6 +117,8 @@ struct Chaos {
     ranks: Vec<Option<Rank>>,
     boots: [u32; NODES + 1],
     started: u32,
+    /// How often a node was given up by the others.
+    given_up: u32,
     history: History,
     /// What fails, each as often as it stands here.
     faults: &'static [Fault],
@@ -152,6 +154,7 @@ impl Chaos {
             ranks: (0..places).map(|_| None).collect(),
             boots: [0; NODES + 1],
             started: 0,
+            given_up: 0,
             history: History::default(),
             faults: FAULTS,
             counts: BTreeMap::new(),
@@ -201,7 +204,7 @@ impl Chaos {
             if let Some(status) = rank.child.try_wait().unwrap() {
                 let rank = self.ranks[place].take().unwrap();
                 let said = rank.said();
-                // 137: killed; 3: it cannot go on; 255: its node went away; 125: its node cannot take part now.
+                // 137: killed; 3: its node was given up; 255: its node went away; 125: its node cannot take part now.
                 assert!(matches!(status.code(), Some(0 | 3 | 125 | 137 | 255)), "{place}: {status}\n{said}");
                 let refused = status.code() == Some(125);
                 let since = self.refused[place].get_or_insert_with(Instant::now).elapsed();
@@ -209,13 +212,21 @@ impl Chaos {
                     self.refused[place] = None;
                 }
                 assert!(!refused || since < PATIENCE, "node {} is refused for long: {said}", rank.node);
-                self.take(&rank);
+                self.take(&rank, status.code() == Some(3));
             }
         }
     }
 
-    fn take(&mut self, rank: &Rank) {
+    fn take(&mut self, rank: &Rank, given_up: bool) {
         let log = fs::read_to_string(&rank.log).unwrap_or_default();
+        if given_up {
+            self.history.given_up(rank.boot, &log);
+            // Its next agent is another member.
+            if self.boots[rank.node] == rank.boot.1 {
+                self.boots[rank.node] += 1;
+                self.given_up += 1;
+            }
+        }
         self.history.take(&format!("rank {}", rank.log.display()), rank.boot, &log, now());
     }
 
@@ -310,7 +321,7 @@ impl Chaos {
             if self.ranks[place].as_ref().is_some_and(|rank| rank.node == node) {
                 let mut rank = self.ranks[place].take().unwrap();
                 rank.child.wait().unwrap();
-                self.take(&rank);
+                self.take(&rank, false);
             }
         }
         self.random.pause(10, 1500);
@@ -332,7 +343,7 @@ impl Chaos {
                 let Some(status) = rank.child.try_wait().unwrap() else { continue };
                 let rank = self.ranks[place].take().unwrap();
                 assert!(matches!(status.code(), Some(0 | 3)), "{place}: {status}\n{}", rank.said());
-                self.take(&rank);
+                self.take(&rank, status.code() == Some(3));
             }
             let waiting: Vec<&PathBuf> = self.ranks.iter().flatten().map(|rank| &rank.log).collect();
             assert!(began.elapsed() < PATIENCE, "ranks wait for ever: {waiting:?}");
@@ -391,7 +402,8 @@ fn run(chaos: Chaos, seed: u64, faults: u64) {
         chaos.open_to_all(chaos.open + 1);
     }
     chaos.end();
-    println!("{:?}, writes and reads of registers: {:?}", chaos.counts, chaos.history.counts());
+    let (writes, reads) = chaos.history.counts();
+    println!("{:?}; nodes given up: {}; {writes} writes and {reads} reads of registers", chaos.counts, chaos.given_up);
     if let Err(violation) = chaos.history.check() {
         panic!("SEED={seed}: {violation:?}");
     }

@@ -299,7 +299,7 @@ fn two_nodes_commit_to_one_repository_under_a_lock() {
             node,
             "cd r; for k in 1 2 3 4 5; do exec 9>>../lock; flock 9
              (hostname; seq $k 500) >$(hostname).$k; (hostname; seq $k 3000) >numbers
-             git add $(hostname).$k numbers; git commit -qm \"$(hostname) $k\"; exec 9>&-; done",
+             git add -A; git commit -qm \"$(hostname) $k\"; exec 9>&-; done",
         )
     };
     across.together(vec![commits("1"), commits("2")]);

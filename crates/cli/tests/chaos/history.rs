@@ -2,8 +2,8 @@
 //!
 //! A register holds what the last write put there. Writes and reads take time, so that each of several may be the last:
 //! a read must not find a number that was surely replaced before the read began. A write is surely there once it has
-//! returned, or once a read that found it has; and no longer, where its node's power failed, unless that node synced
-//! the file between the write and that moment.
+//! returned, or once a read that found it has; and no longer, where its node's power failed or the others gave the node
+//! up, unless that node synced the file between the write and that moment.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ pub type Time = i64;
 /// A register: a file, and which of it.
 pub type Place = (u32, u32);
 
-/// A boot of a node.
+/// A boot of a node, or what is one to the others: after they gave it up another one begins.
 pub type Boot = (usize, u32);
 
 const NEVER: Time = Time::MAX;
@@ -67,7 +67,13 @@ impl fmt::Debug for Violation {
 impl History {
     /// The power of a node failed, at the earliest at this time.
     pub fn failed(&mut self, boot: Boot, time: Time) {
-        self.failures.insert(boot, time);
+        self.failures.entry(boot).and_modify(|earlier| *earlier = time.min(*earlier)).or_insert(time);
+    }
+
+    /// The log is that of a rank whose node was given up: it was not yet when the rank's last call returned.
+    pub fn given_up(&mut self, boot: Boot, log: &str) {
+        let returned = log.lines().filter_map(|line| line.strip_prefix("E ")?.split(' ').next()?.parse().ok());
+        self.failed(boot, returned.max().unwrap_or(0));
     }
 
     /// Takes in the log of a rank, of which nothing came any more after `ended`.
@@ -234,6 +240,12 @@ mod tests {
         for other in ["S 1 30\nE 40 \n", "S 0 30\n"] {
             assert!(checked(&[(ONE, &format!("{unsynced}{other}")), (TWO, read)], &[(ONE, 100)]), "{other}");
         }
+        // One that was given up is as one whose power failed.
+        let mut history = History::default();
+        history.take("a rank", ONE, unsynced, 900);
+        history.take("a rank", TWO, read, 900);
+        history.given_up(ONE, unsynced);
+        assert!(history.check().is_ok());
         // A sync of another node covers what that one wrote.
         assert!(checked(&[(ONE, unsynced), (TWO, &format!("S 0 30\nE 40 \n{read}"))], &[(ONE, 100)]));
     }
