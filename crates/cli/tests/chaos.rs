@@ -277,7 +277,7 @@ impl Chaos {
         *self.counts.entry(fault).or_default() += 1;
         let node = self.any_node();
         let name = node.to_string();
-        println!("{:3} s: {fault:?}, node {node}", self.began.elapsed().as_secs());
+        self.say(&format!("{fault:?}, node {node}"));
         match fault {
             Fault::RankKilled => self.kill_a_rank(),
             Fault::AgentKilled => self.signal_agent(node, "KILL"),
@@ -304,6 +304,10 @@ impl Chaos {
                 self.nodes.succeed(&["etcd", &name]);
             }
         }
+    }
+
+    fn say(&self, what: &str) {
+        println!("{:3} s: {what}", self.began.elapsed().as_secs());
     }
 
     fn kill_a_rank(&mut self) {
@@ -335,6 +339,7 @@ impl Chaos {
     /// Nothing fails any more: all ranks end by themselves, and every node drains and leaves.
     fn end(&mut self) {
         self.wait(1000, 1500);
+        self.say("nothing fails any more");
         let began = Instant::now();
         while self.ranks.iter().any(Option::is_some) {
             for place in 0..self.ranks.len() {
@@ -349,15 +354,18 @@ impl Chaos {
             assert!(began.elapsed() < PATIENCE, "ranks wait for ever: {waiting:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
+        self.say("all ranks have ended");
         for node in 1..=NODES {
             self.found_by(node);
         }
+        self.say("all nodes have looked");
         for words in [["drain"], ["stop"]] {
             for node in 1..=NODES {
                 let output = self.headstart(node, &words).output().unwrap();
                 assert!(output.status.success(), "node {node}: {words:?}: {}\n{}", output.status, said(&output));
             }
         }
+        self.say("all nodes have left");
         for file in 0..self.files {
             let bytes = fs::read(self.slow.join(file.to_string())).unwrap();
             self.take_whole(file as u32, &bytes, "the disk");
