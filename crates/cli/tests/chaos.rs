@@ -185,7 +185,8 @@ impl Chaos {
         self.started += 1;
         let log = self.nodes.shared.join("logs").join(self.started.to_string());
         let program = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/chaos/rank.py");
-        let (number, seed) = (self.started.to_string(), self.random.below(1 << 31).to_string());
+        // Not a random number of the faults', which are to be the same however many ranks start.
+        let (number, seed) = (self.started.to_string(), self.started.to_string());
         let words = ["run", "--keep-dirty", "--", "/usr/bin/python3", text(&program)];
         let mut command = self.headstart(node, &words);
         command.args([text(&self.slow), text(&log), &number, &seed, &node.to_string()]);
@@ -250,7 +251,8 @@ impl Chaos {
                     break;
                 }
                 assert!(began.elapsed() < PATIENCE, "node {node}: nothing is absorbed: {status:#?}");
-                self.wait(100, 200);
+                self.tend();
+                std::thread::sleep(Duration::from_millis(100));
             }
         }
     }
