@@ -127,7 +127,11 @@ impl Notes {
     /// Tells all others; false if that is lost for one.
     pub fn tell_all(&mut self, note: &Note) -> bool {
         let members: Vec<MemberId> = self.members().collect();
-        members.into_iter().fold(true, |all, member| self.tell(member, note.clone()) && all)
+        let mut has_room = true;
+        for member in members {
+            has_room &= self.tell(member, note.clone());
+        }
+        has_room
     }
 
     /// A letter has come: the notes that are new. They are answered with the next letter, so that what they lead to has

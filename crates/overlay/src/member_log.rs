@@ -16,7 +16,7 @@ use crate::recovery::{APPENDED_EVER_MAX, Recovered, Replay};
 /// A place in a data file as one number: the data file above 32 bits, the page below. Within its page a byte lies as it
 /// does in its file.
 fn place_of(data_file: u32, place: u64) -> u64 {
-    u64::from(data_file) << 32 | place / PAGE_BYTES
+    (u64::from(data_file) << 32) | (place / PAGE_BYTES)
 }
 
 /// How many bytes of a journal's body, which others may be reading too late, a barrier covered.

@@ -331,9 +331,9 @@ impl EventLoop<'_> {
         let Some(membership) = &mut self.cluster.0 else { return };
         if let Err(error) = result {
             let paths = membership.gone.maps.get(&of).into_iter().flat_map(|maps| maps.files.values());
-            let path = paths.filter(|known| known.identity.inode == file.0).map(|known| known.path.escape_ascii());
+            let mut path = paths.filter(|known| known.identity.inode == file.0).map(|known| known.path.escape_ascii());
             tracing::error!(
-                path = path.last().map(|path| path.to_string()),
+                path = path.next_back().map(|path| path.to_string()),
                 node = of.node,
                 error,
                 "bytes of a node that is gone cannot be brought back; 'headstart cluster forget' gives them up"

@@ -154,8 +154,10 @@ impl EventLoop<'_> {
         elsewhere.asked = Some(Instant::now());
         let mut again = Vec::new();
         for waiting in waiting {
-            let silent = waiting.members.extract_if(.., |member| elsewhere.is_silent(*member, waiting.since));
+            let is_silent = |member: &MemberId| elsewhere.is_silent(*member, waiting.since);
+            let silent = waiting.members.iter().filter(|member| is_silent(member));
             waiting.problems.extend(silent.map(|member| format!("node number {} does not answer", member.node)));
+            waiting.members.retain(|member| !is_silent(member));
             again.extend(waiting.members.iter().map(|member| (*member, waiting.question)));
         }
         again.into_iter().for_each(|(member, question)| self.tell_member(member, Note::KeepOff { on: true, question }));
