@@ -26,6 +26,8 @@ const HINT_POLL: Nanos = Nanos(20_000_000);
 const JOURNAL_UNWRITTEN_MAX: u64 = 4 << 20;
 /// The journal's file is replaced when it has grown by this.
 const JOURNAL_BYTES: u64 = 32 << 20;
+/// Of a data file's number, those below the agent's (`agent/src/node_files.rs`).
+const DATA_FILE_BITS: u32 = 22;
 /// What a journal has on flash, on each server.
 const JOURNAL_PLACE: u64 = 64 * MIB;
 
@@ -93,29 +95,35 @@ pub struct Lot {
     pub index: u32,
     /// Agents.
     pub of: u32,
-    /// The server of the first stripe of all that it has.
-    pub first_server: u32,
+    /// Flash servers: what an agent has begins at one of them.
+    pub servers: u32,
 }
 
 impl Lot {
+    /// The number of its first data file. Each number is one agent's, so that any agent finds the bytes of another one.
+    pub fn first_data_file(&self) -> u32 {
+        (self.index << DATA_FILE_BITS) + 1
+    }
+
     /// Of numbers that each agent gives out, one that no other agent has.
     pub fn number(&self, own: u64) -> u64 {
         own * u64::from(self.of) + u64::from(self.index)
     }
 
-    /// The space of one of its data files.
-    pub fn space(&self, data_file: u32) -> u32 {
-        self.number(data_file.into()) as u32
-    }
-
-    /// Where a data file lies on flash: behind all journals, each as far behind the one before as flash may ever need.
+    /// Where a data file of any agent lies on flash: behind all journals, each as far behind the one before as flash may
+    /// ever need.
     pub fn data_place(&self, data_file: u32) -> Place {
-        let base = JOURNAL_PLACE * u64::from(self.of) + u64::from(self.space(data_file)) * GIB;
-        Place { first_server: self.first_server, base }
+        let whose = Lot { index: data_file >> DATA_FILE_BITS, ..*self };
+        let count = whose.number(u64::from(data_file) & ((1 << DATA_FILE_BITS) - 1));
+        Place { first_server: whose.first_server(), base: JOURNAL_PLACE * u64::from(self.of) + count * GIB }
     }
 
     fn journal_place(&self) -> Place {
-        Place { first_server: self.first_server, base: JOURNAL_PLACE * u64::from(self.index) }
+        Place { first_server: self.first_server(), base: JOURNAL_PLACE * u64::from(self.index) }
+    }
+
+    fn first_server(&self) -> u32 {
+        self.index % self.servers
     }
 }
 
@@ -208,7 +216,8 @@ impl Agent {
     /// An agent for these ranks, in the order of their slots, on a site with so many files.
     pub fn new(settings: Settings, (lot, nodes): (Lot, Nodes), ranks: &[u32], files: usize) -> Agent {
         let memory = Memory::new(settings.files_max, ranks.len().max(1), COPIES_MAX);
-        let mut overlay = Overlay::new(settings, 0, 1);
+        let first_data_file = settings.first_data_file;
+        let mut overlay = Overlay::new(settings, 0, first_data_file);
         for slot in 0..ranks.len() as u32 {
             overlay.on_join(slot, Process { pid: slot + 1, start_time: 1 });
         }

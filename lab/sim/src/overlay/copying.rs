@@ -84,10 +84,8 @@ impl Simulation<'_> {
         let of_run = |number: usize| {
             moved.run(number).iter().map(move |piece| {
                 let skip = piece.range.offset - range.offset;
-                let (spot, length) = (
-                    Spot { space: Space::Flash(agent.lot.space(piece.data_file)), offset: piece.place },
-                    piece.range.length,
-                );
+                let (spot, length) =
+                    (Spot { space: Space::Flash(piece.data_file), offset: piece.place }, piece.range.length);
                 match kind {
                     CopyKind::Fetch => Check::Put { copy, skip, spot, length },
                     CopyKind::WriteBack => Check::Picked { copy, skip, spot, length },

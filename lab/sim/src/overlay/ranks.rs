@@ -185,10 +185,9 @@ impl Simulation<'_> {
             }
             Step::Flash { range, data_file, place } => {
                 let order = Order { tier: TierName::Flash, ..order };
-                let lot = self.agent_of(rank).0.lot;
-                let base = lot.data_place(data_file);
+                let base = self.agent_of(rank).0.lot.data_place(data_file);
                 self.fabric.start(self.now, &mut self.queue, order, base, Range::new(place, range.length));
-                self.moving(rank, TierName::Flash, lot.space(data_file), place, range);
+                self.moving(rank, TierName::Flash, data_file, place, range);
                 true
             }
             Step::Ask(message) => {

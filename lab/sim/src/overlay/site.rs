@@ -72,9 +72,11 @@ impl Site {
         };
         let agents = (0..count).zip(of_agent).map(|(index, mates)| {
             let known = if count == 1 { files } else { files.min(mates.len().max(1) * FILES_PER_RANK) };
-            let lot = Lot { index, of: count, first_server: index % scenario.flash.servers };
+            let lot = Lot { index, of: count, servers: scenario.flash.servers };
             let nodes = Nodes::new(first_node(index, scenario), first_node(index + 1, scenario));
-            Agent::new(Settings { files_max: known + 1, capacity, ..settings }, (lot, nodes), &mates, files)
+            let first_data_file = lot.first_data_file();
+            let settings = Settings { files_max: known + 1, capacity, first_data_file, ..settings };
+            Agent::new(settings, (lot, nodes), &mates, files)
         });
         Ok(Site {
             agents: agents.collect(),

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Policy, ScenarioError};
 use headstart_policy::client::chain::Chain;
 
+/// A data file's number has ten bits for its agent's.
+const AGENTS_MAX: u32 = 1024;
+
 /// Who the agents are, and what their messages take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -55,9 +58,8 @@ impl Cluster {
         if !(1..=nodes).contains(&self.agents) {
             return error("agents", format!("{} is not from 1 to the {nodes} [clients] nodes", self.agents));
         }
-        // A member has a number of 16 bits, and the highest is nobody's.
-        if self.agents >= u32::from(u16::MAX) {
-            return error("agents", format!("there can be {} at most", u16::MAX - 1));
+        if self.agents > AGENTS_MAX {
+            return error("agents", format!("there can be {AGENTS_MAX} at most"));
         }
         let places = matches!(policy, Policy::Overlay(Chain::Carl | Chain::CarlS4d));
         if self.agents > 1 && places {
