@@ -11,18 +11,29 @@
 //!
 //! Calls on the register are [`Service`]'s. What a probe asks is done here, and so are the calls that open the door: some
 //! milliseconds when a node joins.
+//!
+//! | subject | file |
+//! |---|---|
+//! | what it is, joining, what is due by time, how it stands | this one |
+//! | looks at the register, rosters, views, this member's own record | `cluster/looks.rs` |
+//! | letters, connections, what is said again | `cluster/letters.rs` |
+//! | the door to others, the lock's holder | `cluster/entrance.rs` |
+//! | members that are silent or gone | `cluster/gone.rs` |
 
-use std::sync::Arc;
+mod entrance;
+mod gone;
+mod letters;
+mod looks;
+
 use std::time::{Duration, Instant};
 
-use headstart_cluster::{Envelope, Seat, Told, View, wire};
-use headstart_membership::{Answer, Service, Swap, Value, Version, now_ns};
-use headstart_transport::{Batch, Event};
+use headstart_cluster::{Seat, View};
+use headstart_membership::{Service, Version, now_ns};
 use headstart_units::Nanos;
 
 use crate::cluster::door::Door;
-use crate::cluster::entry::{Entered, roster_in};
-use crate::cluster::letter::{Answered, Letter};
+use crate::cluster::entry::Entered;
+use crate::cluster::letter::Letter;
 use crate::cluster::report::no_such_node;
 use crate::cluster::roster::{Place, Roster, Standing};
 use crate::cluster::views;
@@ -30,12 +41,10 @@ use crate::error::{Error, Result};
 use crate::site::ClusterSite;
 use crate::status::ClusterStatus;
 
-mod gone;
+use super::notes::Telling;
+use super::{CLUSTER_REGISTER, EventLoop};
 
 use gone::Gone;
-
-use super::notes::Telling;
-use super::{CLUSTER_HOLDER, CLUSTER_LINKS, CLUSTER_REGISTER, EventLoop};
 
 /// How often an agent alone looks whether another node wants to join; assumed: what a job's start on a second node may
 /// wait for, and two look-ups in a directory.
@@ -254,271 +263,6 @@ impl EventLoop<'_> {
             door.links.flush();
         }
         self.tend_gone()
-    }
-
-    fn say_again(&mut self) -> Result<()> {
-        let overlay = &self.tiers.overlay;
-        let overlay_waits = !overlay.waits_for_members().is_empty() || overlay.has_logs_of_others();
-        if overlay_waits {
-            self.tiers.overlay.say_again(self.tiers.shared.view());
-        }
-        let waits = self.pass_on_again() || overlay_waits;
-        if let Some(membership) = &mut self.cluster.0 {
-            membership.said = waits.then(Instant::now);
-        }
-        self.carry_out_all()
-    }
-
-    /// The register has answered.
-    pub(super) fn on_register(&mut self) -> Result<()> {
-        let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
-        for answer in membership.service.collect() {
-            match answer {
-                Answer::Read(result) => {
-                    if let Some(membership) = &mut self.cluster.0 {
-                        membership.looks = false;
-                    }
-                    self.looked(result)?;
-                }
-                Answer::Swapped(_, result) => {
-                    if let Some(membership) = &mut self.cluster.0 {
-                        membership.swaps = false;
-                        membership.gone.swapped();
-                    }
-                    self.looked(result.map(|swap| match swap {
-                        Swap::Done(value) | Swap::Lost(value) => value,
-                    }))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn looked(&mut self, result: headstart_membership::Result<Value>) -> Result<()> {
-        match result {
-            Ok(value) => self.take_roster(&value)?,
-            Err(error) => {
-                let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
-                if membership.trouble.is_none_or(|told| told.elapsed() >= TELL_PERIOD) {
-                    tracing::warn!(%error, "the list of this directory's nodes could not be looked at or changed");
-                    membership.trouble = Some(Instant::now());
-                }
-            }
-        }
-        self.keep_own_record();
-        Ok(())
-    }
-
-    fn take_roster(&mut self, value: &Value) -> Result<()> {
-        let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
-        if value.version > membership.version {
-            let Some(roster) = roster_in(value)? else { return Ok(()) };
-            (membership.roster, membership.version) = (roster, value.version);
-            self.forget_dismissed();
-        }
-        let Some(membership) = &self.cluster.0 else { return Ok(()) };
-        let is_seated = membership.roster.at(membership.place).is_some_and(|own| own.is_seated());
-        if !is_seated {
-            return self.expelled();
-        }
-        let is_wanted = membership.roster.knocking().next().is_some() || !membership.roster.view.is_empty();
-        if is_wanted && membership.door.is_none() {
-            self.open_door()?;
-        }
-        self.know_members();
-        self.take_view(value)
-    }
-
-    /// Opens the door to a node that knocks. Where that fails, that one is told by nobody, and gives up.
-    fn open_door(&mut self) -> Result<()> {
-        let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
-        let own = membership.roster.at(membership.place).expect("it has a seat");
-        match Door::open(self.site.site(), &membership.site, own) {
-            Ok(door) => {
-                membership.door = Some(door);
-                self.watch_door()
-            }
-            Err(error) => {
-                tracing::error!(%error, "another node wants to join, and cannot");
-                Ok(())
-            }
-        }
-    }
-
-    fn watch_door(&mut self) -> Result<()> {
-        let failed = |error| Error::system("watch the other nodes", std::io::Error::from(error));
-        let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) else {
-            return Ok(());
-        };
-        self.poller.watch(door.links.descriptor(), CLUSTER_LINKS).map_err(failed)?;
-        if let Err(error) = door.hold_presence(self.tiers.shared.runtime()) {
-            tracing::warn!(%error, "this node is taken for gone while its agent is started anew");
-        }
-        if let Some(holder) = door.holder() {
-            self.poller.watch_end(holder.descriptor(), CLUSTER_HOLDER).map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    /// The process that keeps this node's lock has ended: another one does from now on.
-    pub(super) fn holder_ended(&mut self) {
-        let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) else { return };
-        if let Some(holder) = door.holder() {
-            self.poller.leave(holder.descriptor());
-        }
-        let held = door.hold_presence(self.tiers.shared.runtime());
-        let watched = door.holder().map_or(Ok(()), |holder| self.poller.watch_end(holder.descriptor(), CLUSTER_HOLDER));
-        if let Err(error) = held.map_err(|error| error.to_string()).and(watched.map_err(|errno| errno.to_string())) {
-            tracing::warn!(error, "this node is taken for gone while its agent is started anew");
-        }
-    }
-
-    fn know_members(&mut self) {
-        let Some(membership) = &mut self.cluster.0 else { return };
-        if let Some(door) = &mut membership.door {
-            let gone = door.links.know(&membership.roster, membership.place);
-            self.lost_member(|to| gone.contains(&to), "its agent of before has ended");
-        }
-    }
-
-    /// The overlay takes the view that a look has shown.
-    fn take_view(&mut self, value: &Value) -> Result<()> {
-        let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
-        let view = views::of(&membership.roster).map_err(|problem| Error::Roster { problem })?;
-        // One that has its agent of before is not this one's yet.
-        let Some(view) = view.filter(|view| view.seats().contains(&membership.seat())) else { return Ok(()) };
-        if membership.part == Part::Alone {
-            self.join(true);
-        }
-        let (began, now) = (Nanos(value.began_ns), Nanos(now_ns()));
-        let view = Arc::new(view);
-        self.tiers.overlay.on_view(self.tiers.shared.view(), began, now, Arc::clone(&view));
-        self.notes_on_view(&view);
-        self.carry_out_all()
-    }
-
-    /// Swaps in what others have to know of this member.
-    fn keep_own_record(&mut self) {
-        let Some(membership) = &mut self.cluster.0 else { return };
-        if membership.swaps || !self.life.serves() {
-            return;
-        }
-        if let Some(roster) = membership.wanted() {
-            membership.service.ask_swap(membership.version, roster.to_bytes());
-            membership.swaps = true;
-        }
-    }
-
-    /// Letters, and news of connections.
-    pub(super) fn on_links(&mut self) -> Result<()> {
-        let mut batch = Batch::new();
-        let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) else {
-            return Ok(());
-        };
-        door.links.turn(&mut batch);
-        for (peer, bytes) in batch.messages() {
-            let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
-            let Some(door) = &mut membership.door else { return Ok(()) };
-            if let Some(place) = door.links.place(peer) {
-                membership.gone.heard(place);
-            }
-            match Letter::parse(bytes) {
-                Some(Letter::Protocol(message)) => {
-                    let Some(envelope) = wire::decode_envelope(message) else {
-                        tracing::warn!("a message of another node cannot be understood");
-                        continue;
-                    };
-                    // Who it is the connection says; one that is not known is of a newer view.
-                    match door.links.place(peer).map(views::id) {
-                        Some(member) if member == envelope.from.member => self.on_peer(envelope)?,
-                        Some(_) => tracing::warn!("a message of another node has a third one's name"),
-                        None => self.cluster.look(),
-                    }
-                }
-                Some(Letter::Notes(notes)) => {
-                    let from = door.links.place(peer).map(views::id);
-                    self.on_notes(from, notes)?;
-                }
-                Some(Letter::Asked(asked)) => {
-                    let answer = door.hands.act(asked.act);
-                    door.links.answer(peer, &Letter::Answered(Answered { number: asked.number, answer }));
-                }
-                Some(Letter::Answered(_)) => {}
-                Some(Letter::Command { number, text }) => {
-                    if let Some(by) = door.links.place(peer) {
-                        self.on_command(by, number, text);
-                    }
-                }
-                Some(Letter::Obeyed { number, text }) => {
-                    if let Some(by) = door.links.place(peer) {
-                        self.on_obeyed(by, number, text);
-                    }
-                }
-                None => tracing::warn!("a letter of another node cannot be understood"),
-            }
-        }
-        self.on_connections(batch.events())
-    }
-
-    fn on_peer(&mut self, envelope: Envelope) -> Result<()> {
-        if self.cluster.0.as_ref().is_none_or(|membership| membership.part == Part::Alone) {
-            self.cluster.look();
-            return Ok(());
-        }
-        if !self.tiers.overlay.on_peer(self.tiers.shared.view(), envelope) {
-            self.cluster.look();
-        }
-        self.end_event()
-    }
-
-    fn on_connections(&mut self, events: &[Event]) -> Result<()> {
-        for event in events {
-            self.note_reach(event);
-            match event {
-                Event::Connected(peer, member) => {
-                    tracing::info!(node = member.name, "connected");
-                    if let Some(place) = self.cluster.door().and_then(|door| door.links.place(*peer)) {
-                        self.found_member(place);
-                    }
-                }
-                Event::Lost(peer, text) | Event::Unreachable(peer, text) => {
-                    tracing::info!(text, "a node is out of reach");
-                    let lost = self.cluster.door().and_then(|door| door.links.place(*peer));
-                    self.lost_member(|to| Some(to) == lost, text);
-                }
-                Event::Refused(text) => tracing::warn!(text, "a node is not let in"),
-            }
-        }
-        if events.iter().any(|event| matches!(event, Event::Connected(..))) { self.say_again() } else { Ok(()) }
-    }
-
-    /// Whether a member is within reach.
-    fn note_reach(&mut self, event: &Event) {
-        let Some(membership) = &mut self.cluster.0 else { return };
-        let (Event::Connected(peer, _) | Event::Lost(peer, _) | Event::Unreachable(peer, _)) = event else { return };
-        let Some(place) = membership.door.as_ref().and_then(|door| door.links.place(*peer)) else { return };
-        match event {
-            Event::Connected(..) => membership.gone.heard(place),
-            _ => membership.gone.lost(place),
-        }
-    }
-
-    /// A message of the overlay's; whether it arrives is open, and it is said again.
-    pub(super) fn send_to_member(&mut self, envelope: &Envelope) {
-        let Some(membership) = &mut self.cluster.0 else { return };
-        membership.said.get_or_insert_with(Instant::now);
-        let Some(door) = &mut membership.door else { return };
-        let mut bytes = Vec::new();
-        wire::encode_envelope(envelope, &mut bytes);
-        door.links.send(views::place(envelope.to.member), &Letter::Protocol(&bytes));
-    }
-
-    /// A letter of notes.
-    pub(super) fn send_notes(&mut self, told: &Told) {
-        let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) else { return };
-        let mut bytes = Vec::new();
-        wire::encode_told(told, &mut bytes);
-        door.links.send(views::place(told.to.member), &Letter::Notes(&bytes));
     }
 
     /// Threads may rely upon what they hold until then.
