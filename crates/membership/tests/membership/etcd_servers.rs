@@ -1,22 +1,34 @@
 //! Servers of an etcd cluster, in directories and at ports of their own.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use nix::sys::signal::Signal;
 
 use crate::roles::Process;
 
-/// A port that nobody listens at.
+/// A port that nobody listens at nor is given another time: below those that the system picks for connections, which
+/// tests make all the while.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let range = 10_000..30_000_u32;
+    let first = std::process::id() * 61;
+    range
+        .clone()
+        .map(|_| (range.start + (first + GIVEN.fetch_add(1, Relaxed)) % range.len() as u32) as u16)
+        .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+        .expect("a free port")
 }
 
 struct Server {
     client: u16,
     arguments: Vec<String>,
+    /// What it says, shown where a test fails.
+    log: PathBuf,
     process: Option<Process>,
 }
 
@@ -25,7 +37,8 @@ impl Server {
         let mut command = Command::new("etcd");
         // Servers must not read settings of the machine's own etcd.
         command.args(&self.arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let log = File::options().create(true).append(true).open(&self.log).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.process = Some(Process::start(command));
     }
 }
@@ -111,7 +124,7 @@ impl Cluster {
                 arguments.extend(files.map(file));
                 arguments.push("--client-cert-auth".into());
             }
-            Server { client, arguments, process: None }
+            Server { client, arguments, log: data.with_extension("log"), process: None }
         };
         let mut servers: Vec<Server> = ports.iter().enumerate().map(server).collect();
         servers.iter_mut().for_each(Server::start);
@@ -159,6 +172,14 @@ impl Cluster {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for server in self.servers.iter().filter(|_| std::thread::panicking()) {
+            println!("{}:\n{}", server.log.display(), std::fs::read_to_string(&server.log).unwrap_or_default());
+        }
     }
 }
 
