@@ -8,7 +8,7 @@ BASELINE=DIRECTORY with `headstart` and `libheadstart.so` of another version mea
 
 import sys
 
-from cells import cluster_hard, cluster_jobs, cluster_member, cluster_opens, cluster_takeover
+from cells import cluster_hard, cluster_jobs, cluster_member, cluster_opens, cluster_scale, cluster_takeover
 from harness import in_turns, measure_parts
 
 
@@ -28,7 +28,7 @@ PARTS = {
     "one_node": lambda: {"one_node": in_turns(cluster_member.measure)},
     "takeover_s": lambda: {"takeover_s": cluster_takeover.measure()},
     "guest_commit_us": not_yet("guest_commit_us", "files that several nodes use lie on the disks: no guest commits"),
-    "sim": not_yet("sim", "the simulator has no curves of many nodes yet"),
+    "sim": lambda: {"sim": cluster_scale.measure()},
     "member_bytes": not_yet("member_bytes", "nothing has measured a member of 1,000 with 1,000,000 known files yet"),
 }
 

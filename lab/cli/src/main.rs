@@ -5,6 +5,7 @@
 #[macro_use(println, eprintln)]
 extern crate headstart_cli;
 
+mod canvas;
 mod paper;
 mod scale;
 mod simulate;

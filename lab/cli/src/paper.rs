@@ -5,7 +5,6 @@
 //! ```
 
 mod calibration;
-mod canvas;
 mod catalogue;
 mod drawing;
 mod figure;

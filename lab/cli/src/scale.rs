@@ -4,11 +4,14 @@
 //! The scenarios are those of `lab/scenarios/cluster`, written for four nodes. Ranks and agents grow with the nodes,
 //! servers do so up to those of 32.
 
+mod plot;
+
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use headstart_sim::report::{AgentReport, ClusterReport, PhaseReport, SaidReport};
 use headstart_sim::scenario::{Costs, Join, Policy, Scenario};
@@ -67,6 +70,10 @@ pub struct Scale {
     /// Print JSON, an object a line
     #[arg(long)]
     json: bool,
+
+    /// Draw the curves over the number of nodes as well, as an SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 /// A workload.
@@ -185,6 +192,10 @@ impl Scale {
         }
         if !self.json {
             self.print_ratios(&lines);
+        }
+        if let Some(path) = &self.plot {
+            let drawn = plot::draw(&lines, path).map_err(|error| anyhow!("{error}"));
+            drawn.with_context(|| format!("{} cannot be written", path.display()))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -181,8 +181,14 @@ fn workloads_are_simulated_on_nodes_with_an_agent_each() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let text = scale("stock,all-flash", &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let plot = directory.path().join("curves.svg");
+    let text = scale("stock,all-flash", &["--plot", plot.to_str().unwrap()]);
     assert_eq!(text.matches("hard over easy").count(), 2, "{text}");
+    let drawn = std::fs::read_to_string(&plot).unwrap();
+    for curve in ["hard, stock", "hard, all-flash", "easy, stock", "own-files, all-flash"] {
+        assert!(drawn.contains(curve), "no {curve} in {drawn}");
+    }
     let text = scale("headstart", &["--workloads", "hard", "--json"]);
     let line: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(line["agents"]["busiest"]["messages_per_s"].as_f64().unwrap() > 0.0, "{text}");

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::canvas::{COLOURS, Drawn};
 use super::figure::{Class, Printed};
 use super::row::{Row, Values};
 use super::scatter;
+use crate::canvas::{COLOURS, Drawn};
 
 /// The chart, and the legend to its right.
 const PIXELS: (u32, u32) = (1080, 500);

@@ -6,10 +6,10 @@ use plotters::prelude::*;
 
 use headstart_sim::{Access, Operation};
 
-use super::canvas::{COLOURS, Drawn};
 use super::measure::server_ms;
 use super::row::Row;
 use super::window::{Outcome, Panel, Shows, Window};
+use crate::canvas::{COLOURS, Drawn};
 
 /// A point: seconds, and sectors in millions or milliseconds; whether it is a write.
 type Dot = (f64, f64, bool);
