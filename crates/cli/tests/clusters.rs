@@ -436,6 +436,16 @@ fn a_node_that_lost_its_power_comes_back_or_is_forgotten() {
     assert_eq!(cluster.members("2"), ["node1", "node2"]);
 }
 
+#[test]
+fn a_node_that_has_just_joined_drains_all_nodes_though_those_do_not_know_it_yet() {
+    let Some(cluster) = Cluster::up(4, &[]) else { return };
+    for node in ["1", "2", "3", "4"] {
+        let output = cluster.headstart(node, &["drain"]).output().unwrap();
+        assert!(output.status.success(), "node {node}: {}", said(&output));
+    }
+    assert_eq!(cluster.members("1").len(), 4);
+}
+
 /// What `check` finds, and its exit status.
 fn checked(cluster: &Cluster, node: &str) -> (Value, i32) {
     let output = cluster.headstart(node, &["check", "--json"]).output().unwrap();

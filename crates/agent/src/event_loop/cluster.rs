@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use headstart_cluster::{Seat, View};
 use headstart_membership::{Service, Version, now_ns};
+use headstart_transport::PeerId;
 use headstart_units::Nanos;
 
 use crate::cluster::door::Door;
@@ -193,6 +194,18 @@ impl Cluster {
     pub(super) fn write_to(&mut self, place: Place, letter: &Letter<'_>) -> bool {
         let door = self.0.as_mut().and_then(|membership| membership.door.as_mut());
         door.is_some_and(|door| door.links.send(place, letter))
+    }
+
+    /// Answers whoever it was that wrote.
+    pub(super) fn answer(&mut self, peer: PeerId, letter: &Letter<'_>) {
+        if let Some(door) = self.0.as_mut().and_then(|membership| membership.door.as_mut()) {
+            door.links.answer(peer, letter);
+        }
+    }
+
+    /// Where the agent behind a connection is among the others, if that is known.
+    pub(super) fn place_behind(&self, peer: PeerId) -> Option<Place> {
+        self.door()?.links.place(peer)
     }
 
     /// Something is to be said again.

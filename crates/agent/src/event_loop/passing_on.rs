@@ -11,7 +11,7 @@ use crate::cluster::roster::Place;
 use crate::status::{Answer, Command};
 
 use super::EventLoop;
-use super::relayed::FIRST_RELAYED;
+use super::relayed::{Early, FIRST_RELAYED};
 
 /// Whether an agent does it for another node.
 fn is_relayed(command: &Command) -> bool {
@@ -44,8 +44,31 @@ impl EventLoop<'_> {
         None
     }
 
-    /// A member has sent a command.
-    pub(super) fn on_command(&mut self, by: Place, number: u64, text: &[u8]) {
+    /// An agent has sent a command. One that is not known yet has joined since this one looked at the list of nodes.
+    pub(super) fn on_command(&mut self, by: Option<Place>, command: Early) {
+        if let Some(by) = by {
+            return self.obey_member(by, command.number, &command.text);
+        }
+        self.cluster.look();
+        let (peer, number) = (command.peer, command.number);
+        if !self.commands.relayed.keep(command) {
+            let text = serde_json::to_vec(&refused("its agent is asked for too much at once".into()));
+            let text = text.expect("a status has a JSON form");
+            self.cluster.answer(peer, &Letter::Obeyed { number, text: &text });
+        }
+    }
+
+    /// Others are known than before.
+    pub(super) fn obey_known(&mut self) {
+        for early in self.commands.relayed.take_early() {
+            match self.cluster.place_behind(early.peer) {
+                Some(by) => self.obey_member(by, early.number, &early.text),
+                None => _ = self.commands.relayed.keep(early),
+            }
+        }
+    }
+
+    fn obey_member(&mut self, by: Place, number: u64, text: &[u8]) {
         let token = self.commands.relayed.obey(by, number);
         let answer = match serde_json::from_slice(text) {
             _ if !self.life.serves() => Some(refused("its agent is about to end".into())),

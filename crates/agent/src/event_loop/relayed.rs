@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use headstart_transport::PeerId;
+
 use crate::cluster::roster::Place;
 
 /// Commands of other nodes are known here as if by connections, numbered from here: no connection comes so far.
@@ -11,6 +13,17 @@ pub(super) const FIRST_RELAYED: u64 = 1 << 61;
 /// How long a member may be out of reach before whoever waits for it is told; assumed: longer than the three seconds in
 /// which all others have seen a member's next agent, and let it in.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// So many commands are kept of agents that are not known yet; assumed: a thousand nodes that join at once and ask for
+/// some things each.
+const EARLY_MAX: usize = 1 << 12;
+
+/// A command of an agent whose place this one does not know yet: it has seen an older list of nodes.
+pub(super) struct Early {
+    pub(super) peer: PeerId,
+    pub(super) number: u64,
+    pub(super) text: Vec<u8>,
+}
 
 /// A command that was passed on.
 struct PassedOn {
@@ -28,6 +41,7 @@ pub(super) struct Relayed {
     passed_on: BTreeMap<u64, PassedOn>,
     /// Obeyed here: who asked, and under which number.
     obeyed: BTreeMap<u64, (Place, u64)>,
+    early: Vec<Early>,
     last: u64,
 }
 
@@ -85,6 +99,25 @@ impl Relayed {
             Some((connection, to, lost?.1))
         };
         over.into_iter().filter_map(told).collect()
+    }
+
+    /// Keeps a command until it is known whose it is; false if there are too many of them.
+    pub(super) fn keep(&mut self, early: Early) -> bool {
+        let has_room = self.early.len() < EARLY_MAX;
+        if has_room {
+            self.early.push(early);
+        }
+        has_room
+    }
+
+    /// The commands that were kept.
+    pub(super) fn take_early(&mut self) -> Vec<Early> {
+        std::mem::take(&mut self.early)
+    }
+
+    /// A connection between agents is lost: whoever sent something over it says it again.
+    pub(super) fn lost_peer(&mut self, peer: PeerId) {
+        self.early.retain(|early| early.peer != peer);
     }
 
     /// A member's command is obeyed here, as if it came over this connection.

@@ -54,6 +54,7 @@ impl EventLoop<'_> {
         if let Some(door) = &mut membership.door {
             let gone = door.links.know(&membership.roster, membership.place);
             self.lost_member(|to| gone.contains(&to), "its agent of before has ended");
+            self.obey_known();
         }
     }
 }

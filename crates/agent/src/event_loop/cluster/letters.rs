@@ -9,6 +9,7 @@ use crate::cluster::letter::{Answered, Letter};
 use crate::cluster::views;
 use crate::error::Result;
 use crate::event_loop::EventLoop;
+use crate::event_loop::relayed::Early;
 
 use super::Part;
 
@@ -62,9 +63,8 @@ impl EventLoop<'_> {
                 }
                 Some(Letter::Answered(_)) => {}
                 Some(Letter::Command { number, text }) => {
-                    if let Some(by) = door.links.place(peer) {
-                        self.on_command(by, number, text);
-                    }
+                    let by = door.links.place(peer);
+                    self.on_command(by, Early { peer, number, text: text.to_vec() });
                 }
                 Some(Letter::Obeyed { number, text }) => {
                     if let Some(by) = door.links.place(peer) {
@@ -99,6 +99,7 @@ impl EventLoop<'_> {
                     }
                 }
                 Event::Lost(peer, text) | Event::Unreachable(peer, text) => {
+                    self.commands.relayed.lost_peer(*peer);
                     tracing::info!(text, "a node is out of reach");
                     let lost = self.cluster.door().and_then(|door| door.links.place(*peer));
                     self.lost_member(|to| Some(to) == lost, text);
