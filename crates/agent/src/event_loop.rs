@@ -6,6 +6,7 @@
 
 mod awaited_commands;
 mod batch;
+mod capacity;
 mod clients;
 mod cluster;
 mod commands;

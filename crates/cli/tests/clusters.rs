@@ -446,6 +446,47 @@ fn a_node_that_has_just_joined_drains_all_nodes_though_those_do_not_know_it_yet(
     assert_eq!(cluster.members("1").len(), 4);
 }
 
+#[test]
+fn the_capacity_of_the_directory_is_shared_out_by_need() {
+    const ALL: u64 = 16 << 20;
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let may = |node: &str| cluster.json(node, &["status", "--json"])["capacity_bytes"].as_u64().unwrap();
+    // Writes again and again what flash has no room for, until it may go on.
+    let filling = |name: &str| {
+        format!(
+            "{}fd = os.open(slow + '/{name}.more', os.O_RDWR | os.O_CREAT)
+open(f'{steps}/filling', 'w').close()
+while not os.path.exists(f'{steps}/filling.go'):
+  for k in range(4096): os.pwrite(fd, b'm' * 4096, k * 4096)
+",
+            own_file(name),
+            steps = text(&cluster.nodes.shared.join(format!("steps{}", if name == "one" { 1 } else { 2 }))),
+        )
+    };
+    let mut one = cluster.start("1", &filling("one"));
+    one.awaits("written");
+    assert_eq!(may("1"), ALL, "it is alone");
+    let mut two = cluster.start("2", &filling("two"));
+    two.awaits("written");
+    wait_for("both have a part", || may("1") < ALL && may("2") < ALL && may("1") + may("2") <= ALL);
+    one.go("written");
+    one.awaits("filling");
+    wait_for("who needs more has more", || may("1") > ALL / 4 * 3);
+    wait_for("the other one has what is left", || may("1") + may("2") <= ALL);
+    two.go("written");
+    two.awaits("filling");
+    wait_for("both need all", || may("1").abs_diff(may("2")) <= ALL / 8 && may("1") + may("2") <= ALL);
+    one.go("filling");
+    one.ends();
+    cluster.succeed("1", &["drain"]);
+    wait_for("a node without programs leaves its part to others", || may("2") > ALL / 4 * 3);
+    cluster.succeed("1", &["stop"]);
+    wait_for("it is alone again", || may("2") == ALL);
+    two.go("filling");
+    two.ends();
+    assert!(["one", "two"].iter().all(|name| is_own_file(&cluster.slow.join(name))));
+}
+
 /// What `check` finds, and its exit status.
 fn checked(cluster: &Cluster, node: &str) -> (Value, i32) {
     let output = cluster.headstart(node, &["check", "--json"]).output().unwrap();

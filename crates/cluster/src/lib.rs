@@ -16,6 +16,7 @@
 //! | bits, requests that wait | each member | `guest.rs` |
 //! | all of these of one agent | the agent | `member.rs`, `member/` |
 //! | names that changed, programs beside which nothing may be on flash | each agent | `note.rs`, `notes.rs` |
+//! | how much flash each may take | each agent | `shares.rs` |
 //! | messages, notes and views as bytes | | `wire.rs`, `wire/` |
 //!
 //! Imports go one way: values, parts, `member.rs`, its verbs.
@@ -40,6 +41,7 @@ mod output;
 mod owner;
 mod record;
 mod rules;
+mod shares;
 mod spans;
 mod stack;
 mod view;
@@ -58,4 +60,5 @@ pub use note::{Note, Told};
 pub use notes::Notes;
 pub use output::Output;
 pub use record::{Entry, Intent, Record, What};
+pub use shares::Shares;
 pub use view::{Fate, View};

@@ -1,5 +1,5 @@
 //! What agents tell each other beside the protocol: names that changed, and programs beside which nothing may be on
-//! flash. No rule of the protocol rests on it.
+//! flash, and how much flash each needs. No rule of the protocol rests on it.
 
 use crate::names::{FileId, Seat};
 
@@ -60,6 +60,11 @@ pub enum Note {
         file: FileId,
         /// The error number of its write-back; zero: it can.
         errno: u32,
+    },
+    /// The sender needs so much of the directory's capacity.
+    Needs {
+        /// In bytes of flash.
+        bytes: u64,
     },
     /// Nothing may come to flash from now on and all leaves it (`on`), or it may come again.
     KeepOff {

@@ -68,6 +68,7 @@ impl Note {
             | Note::WhereIs { .. }
             | Note::TimesSet { .. }
             | Note::Stuck { .. }
+            | Note::Needs { .. }
             | Note::KeepOff { .. } => 0,
         }
     }
@@ -107,6 +108,11 @@ impl Notes {
             }
         }
         new
+    }
+
+    /// The member whose notes they are.
+    pub fn me(&self) -> MemberId {
+        self.me.member
     }
 
     /// The other members.

@@ -200,6 +200,17 @@ impl Overlay {
         self.update_capacity();
     }
 
+    /// How much flash may be used, as it was said.
+    pub fn capacity(&self) -> Capacity {
+        self.files.capacity()
+    }
+
+    /// No more than this may be used, as others share what there is.
+    pub fn limit_capacity(&mut self, bytes: u64) {
+        self.files.limit_capacity(bytes);
+        self.update_capacity();
+    }
+
     /// The time on a clock that never falls, for the pace of write-back, and for how long requests wait and
     /// have waited. Call it before the verbs.
     pub fn set_time(&mut self, now_ns: u64) {

@@ -271,6 +271,7 @@ impl EventLoop<'_> {
             self.say_again()?;
         }
         self.ask_for_missing_files();
+        self.tend_capacity();
         self.say_notes();
         if let Some(door) = self.cluster.0.as_mut().and_then(|membership| membership.door.as_mut()) {
             door.links.flush();

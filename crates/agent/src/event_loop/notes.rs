@@ -10,6 +10,7 @@
 //! | a file with dirty bytes is not where the journal says | all | who has it says where it is |
 //! | a file's time of last write was set | all | it is no stranger's change |
 //! | a file cannot leave flash that others ask for | all | their threads fail, and do not wait for ever |
+//! | how much flash is needed here has changed | all | each takes its share of the capacity (`capacity.rs`) |
 //! | a program starts that the library is not in | all | all leaves flash (`strangers/elsewhere.rs`) |
 //!
 //! That a file is gone that no other node has bytes of is not told. Where one is lost, the next agent of a node may not
@@ -29,6 +30,7 @@ use crate::slow_file::SlowFile;
 use crate::storage::Access;
 use crate::store::{self, as_path};
 
+use super::capacity::SharedCapacity;
 use super::{EventLoop, NO_SLOT};
 
 /// How often what was not answered is said again; assumed: some round trips on a busy network.
@@ -49,6 +51,7 @@ pub(super) struct Telling {
     missing: BTreeSet<u32>,
     /// When the others were last asked for them.
     asked: Instant,
+    capacity: SharedCapacity,
 }
 
 impl Telling {
@@ -59,14 +62,20 @@ impl Telling {
             open_unlinked: BTreeMap::new(),
             missing: BTreeSet::new(),
             asked: Instant::now(),
+            capacity: SharedCapacity::default(),
         }
+    }
+
+    /// What of the directory's capacity is this node's.
+    pub(super) fn capacity_mut(&mut self) -> &mut SharedCapacity {
+        &mut self.capacity
     }
 
     /// How long until something is to be said.
     pub(super) fn left(&self) -> Option<Duration> {
         let again = self.said.map(|said| AGAIN_PERIOD.saturating_sub(said.elapsed()));
         let ask = (!self.missing.is_empty()).then(|| ASK_PERIOD.saturating_sub(self.asked.elapsed()));
-        again.into_iter().chain(ask).min()
+        [again, ask, self.capacity.left()].into_iter().flatten().min()
     }
 }
 
@@ -112,9 +121,12 @@ impl EventLoop<'_> {
     pub(super) fn notes_on_view(&mut self, view: &View) {
         let Some(telling) = self.cluster.telling_mut() else { return };
         let new = telling.notes.on_view(view);
+        telling.capacity.on_view(telling.notes.me(), view);
+        let need = telling.capacity.told();
         let all = self.other_members();
         self.strangers_and_members(&new, &all);
         for member in new {
+            need.iter().for_each(|need| self.tell_member(member, need.clone()));
             self.missing_identities().into_iter().for_each(|identity| self.tell_member(member, where_is(identity)));
             for (file, errno) in self.tiers.overlay.stuck_files() {
                 if !self.is_missing(file) {
@@ -175,6 +187,9 @@ impl EventLoop<'_> {
             Note::Stuck { file, errno } => {
                 let errno = i32::try_from(errno).ok().filter(|errno| *errno != 0);
                 self.tiers.overlay.stuck_elsewhere(view, seat, file, errno);
+            }
+            Note::Needs { bytes } => {
+                self.cluster.telling_mut().map(|telling| telling.capacity.heard(from, bytes));
             }
             Note::KeepOff { on, question } => self.keep_off_for(from, on, question),
             Note::Off { question, problem } => self.is_off(from, question, &problem),

@@ -76,6 +76,10 @@ impl Field for Note {
                 file.put(out);
                 errno.put(out);
             }
+            Note::Needs { bytes } => {
+                out.push(9);
+                bytes.put(out);
+            }
         }
     }
 
@@ -90,6 +94,7 @@ impl Field for Note {
             6 => Note::Off { question: Field::take(from)?, problem: Field::take(from)? },
             7 => Note::TimesSet { file: Field::take(from)?, birth_ns: Field::take(from)? },
             8 => Note::Stuck { file: Field::take(from)?, errno: Field::take(from)? },
+            9 => Note::Needs { bytes: Field::take(from)? },
             _ => return None,
         })
     }

@@ -119,6 +119,7 @@ fn every_note_comes_back_and_none_that_is_cut_or_goes_on() {
         Note::Off { question: 47, problem: path(b"why") },
         Note::TimesSet { file: FILE, birth_ns: 67 },
         Note::Stuck { file: FILE, errno: 116 },
+        Note::Needs { bytes: 1 << 40 },
     ];
     let told = Told { from: SEAT, to: SEAT, answered: 53, first: 59, notes, heard: 61 };
     let mut bytes = Vec::new();

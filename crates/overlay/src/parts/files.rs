@@ -42,6 +42,7 @@ pub(crate) struct Files {
     /// Files without a name that are written back for processes that may have them open and never said so.
     left_to_heirs: BTreeSet<u32>,
     capacity: Capacity,
+    limit_bytes: u64,
     /// Sum of the sizes they are expected to have.
     known_bytes: u128,
 }
@@ -67,6 +68,7 @@ impl Files {
             forgetting: BTreeSet::new(),
             left_to_heirs: BTreeSet::new(),
             capacity,
+            limit_bytes: u64::MAX,
             known_bytes: 0,
         }
     }
@@ -280,12 +282,23 @@ impl Files {
         self.capacity = capacity;
     }
 
+    /// How much flash they may have, as it was said.
+    pub(crate) fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// They may not have more than this, whatever was said.
+    pub(crate) fn limit_capacity(&mut self, bytes: u64) {
+        self.limit_bytes = bytes;
+    }
+
     /// How much that is now.
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        match self.capacity {
+        let said = match self.capacity {
             Capacity::Bytes(bytes) => bytes,
             Capacity::Share(share) => (self.known_bytes as f64 * share) as u64,
-        }
+        };
+        said.min(self.limit_bytes)
     }
 
     /// Where the search for a free number begins.
@@ -360,5 +373,7 @@ mod tests {
         assert_eq!((files.known_bytes(), files.capacity_bytes()), (900, 450));
         files.set_capacity(Capacity::Bytes(7));
         assert_eq!(files.capacity_bytes(), 7);
+        files.limit_capacity(5);
+        assert_eq!((files.capacity_bytes(), files.capacity()), (5, Capacity::Bytes(7)));
     }
 }
