@@ -90,7 +90,7 @@ impl Client {
     pub fn connect_or_start(site: &Site, site_path: &Path, program: &Path, overrides: &Overrides) -> Result<Client> {
         let runtime = runtime_directory::path(&site.slow);
         let log_path = runtime_directory::log(&runtime);
-        let deadline = Instant::now() + START_TIMEOUT;
+        let deadline = Instant::now() + START_TIMEOUT + silence(site);
         let mut started: Option<(Child, u64)> = None;
         loop {
             if let Some(client) = Client::connect_to_living(site) {
@@ -176,6 +176,12 @@ impl Client {
             _ => Err(gone(std::io::Error::other("it closed the connection"))),
         }
     }
+}
+
+/// How long other nodes of the directory may be silent before one that starts goes on without them.
+fn silence(site: &Site) -> Duration {
+    let timing = site.cluster().map(|cluster| cluster.timing.hold.0 + cluster.timing.margin.0);
+    Duration::from_nanos(timing.unwrap_or(0))
 }
 
 /// Starts an agent; where its part of the log begins.

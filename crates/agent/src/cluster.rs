@@ -8,6 +8,7 @@
 //! | `seats`, `views` | the protocol's view beside the roster |
 //! | `entry` | how an agent comes to its place when it starts, and gives it up when it ends |
 //! | `joining` | how it joins others: knock, probe, view |
+//! | `watch` | whom a node that joins may ask, and whether nobody is left |
 //! | `door` | what a member of several has: connections, locks, hands for probes |
 //! | `links`, `letter` | connections by places, and what goes over them |
 //! | `gone` | what a member that is gone left in the fast directory |
@@ -29,5 +30,6 @@ pub mod roster;
 pub(crate) mod seats;
 pub(crate) mod terms;
 pub(crate) mod views;
+mod watch;
 
 pub use headstart_membership::holder;

@@ -5,6 +5,7 @@ mod nodes;
 #[path = "support/site.rs"]
 mod site;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -614,21 +615,47 @@ fn reads_file(name: &str) -> String {
 /// Two nodes, of which the second one has a synced file on its flash alone; others wait some seconds for one that is
 /// silent.
 fn second_has_a_synced_file(then: &str) -> Option<(Cluster, Running, Running)> {
-    let mut cluster = Cluster::up(2, &[])?;
-    cluster.settings = vec![("HEADSTART_CLUSTER_HOLD_S", "5".into()), ("HEADSTART_CLUSTER_MARGIN_S", "1".into())];
-    let mut one = cluster.start("1", &own_file("one"));
-    one.awaits("written");
-    let mut two = cluster.start("2", &format!("{}{then}", synced_file("two")));
-    two.awaits("synced");
-    wait_for("both have a deadline", || {
-        ["1", "2"].iter().all(|node| !cluster.json(node, &["status", "--json"])["cluster"]["deadline_ms"].is_null())
-    });
+    let (cluster, one, two) = two_have_files(2, &own_file("one"), "written", then)?;
     let status = cluster.json("2", &["status", "--json"]);
     assert_eq!(status["dirty_bytes"], 1 << 20, "{status}");
     Some((cluster, one, two))
 }
 
+/// So many nodes, of which the first runs this program up to a step, and the second has a synced file.
+fn two_have_files(count: usize, first: &str, step: &str, then: &str) -> Option<(Cluster, Running, Running)> {
+    let mut cluster = Cluster::up(count, &[])?;
+    cluster.settings = vec![("HEADSTART_CLUSTER_HOLD_S", "5".into()), ("HEADSTART_CLUSTER_MARGIN_S", "1".into())];
+    let mut one = cluster.start("1", first);
+    one.awaits(step);
+    let mut two = cluster.start("2", &format!("{}{then}", synced_file("two")));
+    two.awaits("synced");
+    wait_for("both have a deadline", || {
+        ["1", "2"].iter().all(|node| !cluster.json(node, &["status", "--json"])["cluster"]["deadline_ms"].is_null())
+    });
+    Some((cluster, one, two))
+}
+
+/// So many nodes beside two that have a synced file each, `one` and `two`, on their flash alone, and whose power has
+/// failed.
+fn all_that_had_it_are_gone(others: usize) -> Option<Cluster> {
+    let (cluster, mut one, mut two) = two_have_files(2 + others, &synced_file("one"), "synced", "")?;
+    for node in ["1", "2"] {
+        let status = cluster.json(node, &["status", "--json"]);
+        assert_eq!(status["dirty_bytes"], 1 << 20, "{status}");
+    }
+    ["1", "2"].iter().for_each(|node| drop(cluster.nodes.succeed(&["kill", node])));
+    [&mut one, &mut two].into_iter().for_each(|program| drop(program.child.wait()));
+    Some(cluster)
+}
+
 impl Cluster {
+    /// Nothing speaks of nodes that are gone, and these are members.
+    fn is_whole_with(&self, nodes: &[&str]) {
+        let members = || BTreeSet::from_iter(self.members("3"));
+        let nodes: BTreeSet<String> = nodes.iter().map(|name| name.to_string()).collect();
+        wait_for("nothing speaks of those that are gone", || self.left().is_empty() && members() == nodes);
+    }
+
     /// What speaks of a node that is gone.
     fn left(&self) -> Vec<String> {
         let fast = fs::read_dir(self.nodes.shared.join("fast/.headstart")).unwrap();
@@ -674,6 +701,60 @@ fn drain_on_the_last_node_brings_back_what_one_that_died_had() {
     let _ = two.child.wait();
     one.go("written");
     one.ends();
+}
+
+#[test]
+fn where_all_nodes_have_died_another_one_goes_on_with_what_they_had_synced() {
+    let Some(cluster) = all_that_had_it_are_gone(1) else { return };
+    assert_eq!(cluster.members_that("3", "gone"), ["node1", "node2"]);
+    let (found, _) = checked(&cluster, "3");
+    let gone = found["others"].as_array().unwrap().iter();
+    let gone: Vec<_> = gone.map(|node| (node["is"].as_str().unwrap(), node["dirty_bytes"].as_u64().unwrap())).collect();
+    assert_eq!(gone, [("gone", 1 << 20); 2], "{found}");
+    let began = std::time::Instant::now();
+    cluster.python("3", &format!("{}{}", reads_file("one"), reads_file("two")));
+    println!("read {:.1} s after all nodes died, with hold_s = 5 and margin_s = 1", began.elapsed().as_secs_f64());
+    assert!(["one", "two"].iter().all(|name| is_own_file(&cluster.slow.join(name))));
+    cluster.is_whole_with(&["node3"]);
+    assert!(!cluster.slow.join("HEADSTART-DIRTY").exists());
+    // One of them is back, and finds that others go on.
+    cluster.nodes.succeed(&["start", "1"]);
+    cluster.python("1", &format!("{}{}", reads_file("one"), reads_file("two")));
+    let mut members = cluster.members("3");
+    members.sort_unstable();
+    assert_eq!(members, ["node1", "node3"]);
+}
+
+#[test]
+fn two_nodes_that_come_at_once_after_all_have_died_both_read_what_those_had_synced() {
+    let Some(cluster) = all_that_had_it_are_gone(2) else { return };
+    let program = format!("{}{}step('read')", reads_file("one"), reads_file("two"));
+    let mut readers = ["3", "4"].map(|node| cluster.start(node, &program));
+    readers.iter_mut().for_each(|reader| reader.awaits("read"));
+    let mut members = cluster.members_that("3", "member");
+    members.sort_unstable();
+    assert_eq!(members, ["node3", "node4"]);
+    readers.iter().for_each(|reader| reader.go("read"));
+    readers.into_iter().for_each(Running::ends);
+    cluster.is_whole_with(&["node3", "node4"]);
+    assert!(["one", "two"].iter().all(|name| is_own_file(&cluster.slow.join(name))));
+}
+
+#[test]
+fn a_drain_brings_back_what_nodes_had_synced_that_have_all_died_and_names_what_cannot_be_read() {
+    let Some(cluster) = all_that_had_it_are_gone(1) else { return };
+    // As where the flash of a node is not mounted here.
+    let journal = cluster.nodes.shared.join("fast/.headstart/node.001/journal");
+    fs::rename(&journal, journal.with_extension("aside")).unwrap();
+    let drained = ends_with(&cluster, "3", &["drain"], 75);
+    assert!(drained.contains("node2 is gone") && drained.contains("cluster forget node2"), "{drained}");
+    let lost = cluster.headstart("3", &["cluster", "forget", "node2"]).stdin(Stdio::null()).output().unwrap();
+    assert!(!lost.status.success() && said(&lost).contains("1MiB of 1 files"), "{}", said(&lost));
+    fs::rename(journal.with_extension("aside"), &journal).unwrap();
+    cluster.succeed("3", &["drain"]);
+    assert!(["one", "two"].iter().all(|name| is_own_file(&cluster.slow.join(name))));
+    assert_eq!(checked(&cluster, "3").1, 0);
+    cluster.is_whole_with(&["node3"]);
 }
 
 #[test]

@@ -243,6 +243,7 @@ fn fresh(node: &Node, boot_id: &str, place: Place) -> Member {
         locks: None,
         addresses: Vec::new(),
         cut: None,
+        heard_by: None,
     }
 }
 

@@ -22,14 +22,19 @@ use headstart_overlay::journal::{HEADER_BYTES, Header};
 use headstart_overlay::member_log::{durable_bytes, log_of, maps_of, member_of, position_told};
 use headstart_overlay::recovery::Recovered;
 use headstart_protocol::FLASH_DIRECTORY;
+use headstart_units::request::Range;
 
 use crate::cluster::roster::{Cut, Place};
 use crate::cluster::views;
+use crate::dirty_list::{self, Entry};
 use crate::error::{Error, Result};
 use crate::node_files::NodeFiles;
 use crate::store::{self, Claim};
 use crate::text_file;
 
+/// For how long a member's lock has to be found given up before others act on that: an agent that is started anew takes
+/// another one before its record says so. Assumed: some swaps of the register.
+pub(crate) const GIVEN_UP: Duration = Duration::from_secs(1);
 /// Digits of an inode's number.
 const DIGITS: usize = 20;
 /// How long one waits for the lock of a node's files; assumed: nobody else wants it but a living agent and other members.
@@ -58,13 +63,18 @@ pub(crate) struct Made {
 }
 
 /// Copies what counts of a member's journal; nothing while an agent of its node uses it.
-pub(crate) fn cut(fast: &Path, of: Place, by: Place) -> Result<Option<Made>> {
+///
+/// # Errors
+/// Its journal cannot be read, or is not the one that belongs to its list of dirty files in the slow directory: it may
+/// still come to be there, and until then nobody must go on with the disks alone.
+pub(crate) fn cut(fast: &Path, slow: &Path, of: Place, by: Place) -> Result<Option<Made>> {
     let files = NodeFiles::of(fast, of.node);
     let claim = match store::claim_within(&files, CLAIM_PATIENCE) {
         Err(Error::FlashInUse { .. }) => return Ok(None),
         claimed => claimed?,
     };
     let journal = journal_of(&files)?;
+    refuse_another(&slow.join(files.list()), &files.journal(), &journal)?;
     let body = journal.get(HEADER_BYTES..).unwrap_or_default();
     let is_its = member_of(body).is_none_or(|member| member == views::id(of));
     let counts = if is_its { durable_bytes(body) } else { 0 };
@@ -94,6 +104,41 @@ fn journal_of(files: &NodeFiles) -> Result<Vec<u8>> {
         Ok(_) => Ok(bytes),
         Err(error) => Err(Error::Journal { path, problem: error.to_string() }),
     }
+}
+
+/// Refuses a journal that does not belong to the list of dirty files, which is as new or newer.
+fn refuse_another(list: &Path, path: &Path, journal: &[u8]) -> Result<()> {
+    let epoch = Header::decode(journal).map_or(0, |header| header.epoch);
+    match dirty_list::read_at(list)? {
+        Some(listed) if listed.owes() && listed.heading.epoch > epoch => Err(Error::Journal {
+            path: path.to_path_buf(),
+            problem: format!(
+                "it is not there, or an older one, and {} lists {} bytes of {} files that lie on that node's flash alone: \
+                 make its flash readable here, or 'headstart cluster forget' gives them up",
+                list.display(),
+                listed.heading.dirty_bytes,
+                listed.heading.files,
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Files of which a member that is gone listed bytes that its journal does not have, as far as the list says which: what
+/// it had not synced, unless it had written that back.
+pub(crate) fn unsynced(list: &Path, maps: &Recovered) -> Vec<(PathBuf, u64)> {
+    let Ok(Some(listed)) = dirty_list::read_at(list) else { return Vec::new() };
+    let lacks = |entry: &Entry| {
+        let has = |range: Range| -> u64 {
+            let known = maps.files.values().filter(|known| known.identity.inode == entry.inode);
+            let dirty = known.flat_map(|known| known.map.overlapping(range)).filter(|mapped| mapped.dirty);
+            dirty.map(|mapped| mapped.range.intersection(range).length).sum()
+        };
+        let ranges = entry.ranges.iter().map(|(offset, length)| Range::new(*offset, *length));
+        ranges.map(|range| range.length.saturating_sub(has(range))).sum::<u64>()
+    };
+    let exact = listed.entries.iter().filter(|entry| entry.exact).map(|entry| (entry, lacks(entry)));
+    exact.filter(|(_, bytes)| *bytes > 0).map(|(entry, bytes)| (PathBuf::from(&entry.path), bytes)).collect()
 }
 
 /// What a member that is gone left.
@@ -194,6 +239,8 @@ mod tests {
     use headstart_cluster::MemberId;
     use headstart_overlay::journal::{Identity, Journal, Record};
 
+    use crate::dirty_list::{Heading, Listed};
+
     use super::*;
 
     const DEAD: Place = Place { node: 1, life: 2 };
@@ -219,9 +266,9 @@ mod tests {
         let fast = fast(views::id(DEAD));
         let fast = fast.path();
         let living = store::claim(&NodeFiles::of(fast, 1)).unwrap();
-        assert!(cut(fast, DEAD, BY).unwrap().is_none(), "its agent lives");
+        assert!(cut(fast, fast, DEAD, BY).unwrap().is_none(), "its agent lives");
         drop(living);
-        let made = cut(fast, DEAD, BY).unwrap().unwrap();
+        let made = cut(fast, fast, DEAD, BY).unwrap().unwrap();
         assert!(store::claim_within(&NodeFiles::of(fast, 1), CLAIM_PATIENCE).is_err(), "no agent begins meanwhile");
         assert_eq!(made.position, 500 + made.cut.bytes - HEADER_BYTES as u64);
         let left = read(fast, DEAD, &made.cut).unwrap();
@@ -236,9 +283,47 @@ mod tests {
     }
 
     #[test]
+    fn a_journal_that_is_missing_or_older_than_its_list_is_waited_for() {
+        let fast = fast(views::id(DEAD));
+        let slow = tempfile::tempdir().unwrap();
+        let entry = |inode, ranges: Vec<(u64, u64)>| Entry {
+            path: format!("{inode}"),
+            inode,
+            dirty_bytes: ranges.iter().map(|(_, length)| length).sum(),
+            ranges,
+            exact: true,
+            ..Entry::default()
+        };
+        let list = |epoch| {
+            let entries = vec![entry(9, vec![(0, 10), (100, 10)]), entry(8, vec![(5, 7)])];
+            let heading = Heading { epoch, dirty_bytes: 27, files: 2, ..Heading::default() };
+            let path = slow.path().join(NodeFiles::of(fast.path(), 1).list());
+            std::fs::write(&path, Listed { heading, entries }.to_lines()).unwrap();
+            path
+        };
+        list(2);
+        let error = cut(fast.path(), slow.path(), DEAD, BY).err().unwrap().to_string();
+        assert!(error.contains("27 bytes of 2 files") && error.contains("cluster forget"), "{error}");
+        let path = list(1);
+        let made = cut(fast.path(), slow.path(), DEAD, BY).unwrap().unwrap();
+        let maps = read(fast.path(), DEAD, &made.cut).unwrap().maps;
+        assert_eq!(unsynced(&path, &maps), [("9".into(), 10), ("8".into(), 7)]);
+        let journal = NodeFiles::of(fast.path(), 1).journal();
+        std::fs::rename(&journal, fast.path().join("aside")).unwrap();
+        drop(made.claim);
+        assert!(cut(fast.path(), slow.path(), DEAD, BY).is_err(), "its flash may not be mounted here");
+        std::fs::rename(fast.path().join("aside"), &journal).unwrap();
+        assert!(cut(fast.path(), slow.path(), DEAD, BY).unwrap().is_some());
+        // One that never had anything has no journal.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::remove_file(&journal).unwrap();
+        assert_eq!(cut(fast.path(), slow.path(), DEAD, BY).unwrap().unwrap().cut.bytes, 0);
+    }
+
+    #[test]
     fn nothing_counts_of_a_journal_that_another_life_wrote() {
         let fast = fast(MemberId { node: 1, life: 1 });
-        let made = cut(fast.path(), DEAD, BY).unwrap().unwrap();
+        let made = cut(fast.path(), fast.path(), DEAD, BY).unwrap().unwrap();
         assert_eq!(read(fast.path(), DEAD, &made.cut).unwrap().maps.dirty_bytes(), 0);
     }
 

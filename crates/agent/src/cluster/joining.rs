@@ -7,12 +7,15 @@
 //!
 //! A member looks at the register every second or more often, so that the first knock at an agent alone takes that long;
 //! members of several listen already. Who is refused, or gives up, takes its knock back.
+//!
+//! Where no member is left (`watch`), the joiner swaps in a view with itself alone. From then on it does with the
+//! members that are gone what those that are left do with one (`event_loop/cluster/gone.rs`).
 
 use std::time::{Duration, Instant};
 
-use headstart_membership::presence::Places;
+use headstart_membership::presence::{Places, observe};
 use headstart_membership::probe::{self, Act, Answer, Finding};
-use headstart_membership::{Register, Value};
+use headstart_membership::{Register, Swap, Value};
 use headstart_transport::{Batch, Event};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -21,12 +24,11 @@ use crate::cluster::entry::{self, Changed};
 use crate::cluster::letter::{Asked, Letter};
 use crate::cluster::links::Links;
 use crate::cluster::roster::{Member, Place, Roster, Standing};
+use crate::cluster::watch::{Seen, Watch};
 use crate::cluster::{terms, views};
 use crate::error::{Error, Result};
 use crate::site::{ClusterSite, Membership, Site};
 
-/// How long a member may take to let itself be found; assumed: some of its looks, on a node that is busy.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the joiner looks meanwhile; assumed.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// How long one act of the probe may take; assumed: a file system that is busy takes a second.
@@ -91,41 +93,96 @@ fn knock(register: &mut dyn Register, knocking: &Member) -> Result<Option<Roster
     Ok((!is_in).then_some(changed.roster))
 }
 
-/// Probes with a member, and swaps the view in that has this one.
+/// Probes with a member, and swaps the view in that has this one; or goes on where no member is left.
 fn admitted(register: &mut dyn Register, cluster: &ClusterSite, door: &mut Door, knocking: &Member) -> Result<Changed> {
-    let member = await_member(register, door, knocking.place)?;
     let locks = matches!(cluster.membership, Membership::Locks);
-    let places = door.places().clone();
-    let findings = probed(&mut door.links, &member, &places, locks)?;
-    if !findings.is_empty() {
-        return Err(Error::NotShareable { findings: findings.iter().map(Finding::to_string).collect() });
+    let mut watch = Watch::new(cluster.timing);
+    let mut silence: Vec<Finding> = Vec::new();
+    loop {
+        let value = register.read()?;
+        let roster = roster_now(&value)?;
+        let places = door.places().clone();
+        let present = |member: &Member| member.locks.as_ref().map(|name| observe(&places, name).present);
+        match watch.look(Instant::now(), &roster, knocking.place, present) {
+            Seen::Wait => std::thread::sleep(LOOK_PERIOD),
+            Seen::Ask(member) => {
+                door.links.know(&roster, knocking.place);
+                match probed(&mut door.links, &member, &places, locks)? {
+                    Probed::Well => return let_in(register, knocking),
+                    Probed::Silent(findings) => silence = findings,
+                    Probed::Refused(findings) => return Err(not_shareable(&findings)),
+                }
+                watch.is_silent(member.place);
+            }
+            Seen::Unheard => renew(register, knocking)?,
+            Seen::NobodyLeft => {
+                if let Some(changed) = take_over(register, &value, &roster, knocking)? {
+                    return Ok(changed);
+                }
+            }
+            Seen::OutOfReach if !silence.is_empty() => return Err(not_shareable(&silence)),
+            Seen::OutOfReach => {
+                return Err(Error::NoMemberAnswers {
+                    slow: roster.terms.slow.clone().into(),
+                    nodes: roster.seated().map(|member| member.name.clone()).collect(),
+                });
+            }
+        }
     }
+}
+
+fn not_shareable(findings: &[Finding]) -> Error {
+    Error::NotShareable { findings: findings.iter().map(Finding::to_string).collect() }
+}
+
+/// That its knock is not in the roster any more.
+fn taken_away() -> Error {
+    Error::Roster { problem: "this node's knock was taken away; start it again".into() }
+}
+
+fn let_in(register: &mut dyn Register, knocking: &Member) -> Result<Changed> {
     entry::change(register, |roster| {
         if !roster.at(knocking.place).is_some_and(|member| is_knock(member, knocking)) {
-            return Err(Error::Roster { problem: "this node's knock was taken away; start it again".into() });
+            return Err(taken_away());
         }
         let armed = Member { standing: Standing::Armed, ..knocking.clone() };
         views::joined(roster, armed).map(Some)
     })
 }
 
-/// A member that can be found, once there is one.
-fn await_member(register: &mut dyn Register, door: &mut Door, own: Place) -> Result<Member> {
-    let began = Instant::now();
-    loop {
-        let roster = roster_now(&register.read()?)?;
-        let found = roster.seated().find(|member| !member.addresses.is_empty());
-        if let Some(member) = found {
-            door.links.know(&roster, own);
-            return Ok(member.clone());
+/// Knocks once more: whether anybody has seen it counts from now on.
+fn renew(register: &mut dyn Register, knocking: &Member) -> Result<()> {
+    entry::change(register, |roster| match roster.at(knocking.place) {
+        Some(member) if is_knock(member, knocking) => Ok(Some(roster.with(knocking.clone()))),
+        _ => Err(taken_away()),
+    })
+    .map(drop)
+}
+
+/// Goes on in the place of all members of this roster; nothing if somebody has changed it meanwhile: another node that
+/// joins may have come first, and is joined then.
+fn take_over(
+    register: &mut dyn Register,
+    value: &Value,
+    roster: &Roster,
+    knocking: &Member,
+) -> Result<Option<Changed>> {
+    if !roster.at(knocking.place).is_some_and(|member| is_knock(member, knocking)) {
+        return Err(taken_away());
+    }
+    let armed = Member { standing: Standing::Armed, ..knocking.clone() };
+    let after = views::taken_over(roster, armed)?;
+    match register.swap(value.version, &after.to_bytes())? {
+        Swap::Lost(_) => Ok(None),
+        Swap::Done(done) => {
+            let nodes: Vec<&str> = roster.seated().map(|member| member.name.as_str()).collect();
+            let nodes = nodes.join(", ");
+            tracing::warn!(
+                nodes,
+                "all nodes that had the directory are gone: this one goes on with what they had synced"
+            );
+            Ok(Some(Changed { roster: after, version: done.version }))
         }
-        if began.elapsed() > PATIENCE {
-            return Err(Error::NoMemberAnswers {
-                slow: roster.terms.slow.clone().into(),
-                nodes: roster.seated().map(|member| member.name.clone()).collect(),
-            });
-        }
-        std::thread::sleep(LOOK_PERIOD);
     }
 }
 
@@ -133,8 +190,16 @@ fn roster_now(value: &Value) -> Result<Roster> {
     entry::roster_in(value)?.ok_or(Error::Roster { problem: "it is gone".into() })
 }
 
-/// What a probe with the member finds.
-fn probed(links: &mut Links, member: &Member, places: &Places, locks: bool) -> Result<Vec<Finding>> {
+/// What a probe with a member came to.
+enum Probed {
+    Well,
+    /// The two nodes cannot share the directory.
+    Refused(Vec<Finding>),
+    /// The member did not answer.
+    Silent(Vec<Finding>),
+}
+
+fn probed(links: &mut Links, member: &Member, places: &Places, locks: bool) -> Result<Probed> {
     let (mut batch, mut number) = (Batch::new(), 0);
     let mut silent: Option<String> = None;
     let mut ask = |act: Act| {
@@ -145,7 +210,12 @@ fn probed(links: &mut Links, member: &Member, places: &Places, locks: bool) -> R
         number += 1;
         asked(links, member.place, &mut batch, Asked { number, act }).inspect_err(|why| silent = Some(why.clone()))
     };
-    Ok(probe::run(places, &member.name, locks, &mut ask)?)
+    let findings = probe::run(places, &member.name, locks, &mut ask)?;
+    Ok(match (findings.is_empty(), silent) {
+        (true, _) => Probed::Well,
+        (false, None) => Probed::Refused(findings),
+        (false, Some(_)) => Probed::Silent(findings),
+    })
 }
 
 fn asked(links: &mut Links, of: Place, batch: &mut Batch, asked: Asked) -> std::result::Result<Answer, String> {

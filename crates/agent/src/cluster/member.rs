@@ -70,6 +70,9 @@ pub struct Member {
     /// Of one that was given up, once nothing of it can change any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
+    /// Of one that knocks: a member that has seen so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_by: Option<Place>,
 }
 
 impl Member {

@@ -198,6 +198,7 @@ pub(crate) mod tests {
             locks: None,
             addresses: vec!["10.0.0.1:7".parse().unwrap()],
             cut: None,
+            heard_by: None,
         }
     }
 

@@ -37,6 +37,16 @@ pub(crate) fn joined(roster: &Roster, member: Member) -> Result<Roster> {
     put(roster.with(member), view)
 }
 
+/// With this member, which knocked, in the place of all that have seats: they are leaving.
+pub(crate) fn taken_over(roster: &Roster, member: Member) -> Result<Roster> {
+    let gone: Vec<Place> = roster.seated().map(|member| member.place).collect();
+    let mut after = joined(roster, member)?;
+    for place in gone {
+        after = without(&after, place)?;
+    }
+    Ok(after)
+}
+
 /// With the next agent of a member that has a seat.
 pub(crate) fn restarted(roster: &Roster, member: Member) -> Result<Roster> {
     match known(roster)? {
@@ -144,6 +154,25 @@ mod tests {
             assert_eq!((over.at(b).unwrap().standing, over.at(b).unwrap().cut.is_none()), (Standing::Left, true));
             assert_eq!(of(&over).unwrap().unwrap().gone().count(), 0);
             assert_eq!(over.free_place(), Some(Place { node: 1, life: 1 }));
+        }
+    }
+
+    #[test]
+    fn who_comes_when_all_are_gone_has_all_to_itself_and_the_others_are_leaving() {
+        let newcomer = Member { place: Place { node: 2, life: 0 }, ..member(2, "c", Standing::Armed) };
+        let knocking = Member { standing: Standing::Knocking, ..newcomer.clone() };
+        let alone = Roster::alone(terms(), member(0, "a", Standing::Unarmed));
+        for before in [two(), alone] {
+            let gone: Vec<Place> = before.seated().map(|member| member.place).collect();
+            let after = again(&taken_over(&before.with(knocking.clone()), newcomer.clone()).unwrap());
+            assert_eq!(after.seated().map(|member| member.place).collect::<Vec<_>>(), [newcomer.place]);
+            assert!(gone.iter().all(|place| after.at(*place).unwrap().standing == Standing::Expelled));
+            let view = of(&after).unwrap().unwrap();
+            assert_eq!(
+                view.gone().collect::<Vec<_>>(),
+                gone.iter().map(|place| (id(*place), None)).collect::<Vec<_>>()
+            );
+            assert!(of(&before).unwrap().is_none_or(|before| before.number() < view.number()));
         }
     }
 

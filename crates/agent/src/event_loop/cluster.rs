@@ -2,7 +2,7 @@
 //!
 //! | it sees | it does |
 //! |---|---|
-//! | a node that knocks | opens its door, and swaps in where it listens |
+//! | a node that knocks | opens its door, and swaps in where it listens and that the knock was seen |
 //! | a view, for the first time | the overlay joins, threads get a deadline; then it swaps in that it is armed |
 //! | a newer roster | knows whom it names; the overlay takes the view |
 //! | the same one | the overlay takes the look: it renews the deadline |
@@ -36,7 +36,7 @@ use crate::cluster::door::Door;
 use crate::cluster::entry::Entered;
 use crate::cluster::letter::Letter;
 use crate::cluster::report::no_such_node;
-use crate::cluster::roster::{Place, Roster, Standing};
+use crate::cluster::roster::{Member, Place, Roster, Standing};
 use crate::cluster::views;
 use crate::error::{Error, Result};
 use crate::site::ClusterSite;
@@ -115,7 +115,17 @@ impl Membership {
         if self.part == Part::Armed {
             wanted.standing = Standing::Armed;
         }
-        (wanted != *own).then(|| self.roster.with(wanted))
+        let is_unheard = |knock: &&Member| knock.heard_by.is_none();
+        if wanted == *own && !self.roster.knocking().any(|knock| is_unheard(&knock)) {
+            return None;
+        }
+        let mut after = self.roster.with(wanted);
+        // A node that knocks asks by that whether any member is there at all, where its letters are not answered.
+        let knocks: Vec<Member> = after.knocking().filter(is_unheard).cloned().collect();
+        for knock in knocks {
+            after = after.with(Member { heard_by: Some(self.place), ..knock });
+        }
+        Some(after)
     }
 
     fn seat(&self) -> Seat {

@@ -260,7 +260,7 @@ pub fn has_ended(pid: i32) -> bool {
 pub fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !happened() {
-        assert!(start.elapsed().as_secs() < 60, "in vain: {what}");
+        assert!(start.elapsed().as_secs() < 180, "in vain: {what}");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

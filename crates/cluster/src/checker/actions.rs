@@ -36,6 +36,10 @@ pub(super) enum Action {
     KillAnswering(u8),
     /// A node's next agent begins.
     Restart(u8),
+    /// A node that is no member finds that all members are gone, or silent.
+    Find(u8),
+    /// It goes on in their place.
+    TakeOver(u8),
     KillNode(u8),
     /// The owner has a block written back.
     WriteBack(u8, u8, u8),
@@ -100,7 +104,8 @@ impl System for World {
             }
             Action::Again(node) => self.agent(node, Member::again),
             Action::Look(node) => self.look(node, NOW, self.view.clone()),
-            Action::LookBegins(node) => {
+            Action::TakeOver(node) => self.take_over(node),
+            Action::LookBegins(node) | Action::Find(node) => {
                 let view = self.view.clone();
                 self.change(node, |node| node.looking = Some((NOW, view)));
             }
@@ -166,6 +171,11 @@ impl System for World {
             Action::Depart(_) | Action::Dismiss(..) => false,
             // That a member is expelled must not be what helps others to end, unless nobody is there.
             Action::Accuse(_, silent) => self.node(silent).agent.is_none(),
+            Action::Find(_) => self.seated().all(|node| self.node(node).agent.is_none()),
+            Action::TakeOver(by) => {
+                let found = self.node(by).looking.as_ref().map(|(_, view)| view.number());
+                found != Some(self.view.number()) || self.seated().all(|node| self.node(node).agent.is_none())
+            }
             _ => true,
         }
     }
@@ -244,6 +254,9 @@ impl World {
         let Some(agent) = node.agent.as_ref() else {
             // A kernel call of the agent before ends first.
             let ended = node.lengthening.is_empty() || self.slips(Slip::LengthenLate);
+            if self.is_newcomer(number) {
+                return self.of_newcomer(number, actions);
+            }
             actions.extend(ended.then_some(Action::Restart(number)));
             return;
         };
@@ -251,7 +264,10 @@ impl World {
             return;
         }
         let stale = agent.view().number() < self.view.number();
-        if stale || (self.row.timed && node.deadline == NOW) {
+        // Who is alone looks whether others came.
+        let is_due =
+            if node.unarmed { self.view.number() > 1 } else { stale || (self.row.timed && node.deadline == NOW) };
+        if is_due {
             if self.row.slow_looks {
                 actions.push(if node.looking.is_some() {
                     Action::LookEnds(number)
@@ -285,8 +301,7 @@ impl World {
         let waits = agent.waits_for();
         for other in (0..self.row.members).filter(|other| *other != number) {
             let seated = self.view.seat(self.node(other).member()).is_some();
-            let may =
-                (self.left.expels > 0 && self.row.victims.1 & (1 << other) != 0) || self.node(other).agent.is_none();
+            let may = self.may_be_left_out(other) || (self.node(other).agent.is_none() && !self.node(other).unarmed);
             // That a node is dead may be known otherwise.
             let seen = self.node(other).is_off() && (self.row.joins || self.row.budget.dismissals > 0);
             let awaited = seen || waits.contains(&self.node(other).member());
@@ -295,6 +310,26 @@ impl World {
             }
         }
         actions.extend(agent.over(NOW).into_iter().map(|member| Action::Cut(number, member.node as u8)));
+    }
+
+    /// Whether a member may be left out that is silent: its threads have a deadline, or its node is known to be gone.
+    fn may_be_left_out(&self, node: u8) -> bool {
+        let has_deadline = !self.node(node).unarmed || self.slips(Slip::LeftUnarmed);
+        let may_be_silent = self.left.expels > 0 && self.row.victims.1 & (1 << node) != 0;
+        self.node(node).is_off() || (may_be_silent && has_deadline)
+    }
+
+    /// A node that was never a member joins those that live, or goes on where none does.
+    fn of_newcomer(&self, number: u8, actions: &mut Vec<Action>) {
+        if self.node(number).looking.is_some() {
+            return actions.push(Action::TakeOver(number));
+        }
+        if self.seated().all(|node| self.may_be_left_out(node)) {
+            actions.push(Action::Find(number));
+        }
+        if self.seated().any(|node| self.node(node).agent.is_some()) {
+            actions.push(Action::Restart(number));
+        }
     }
 
     /// What no request waits for.

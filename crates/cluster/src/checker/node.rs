@@ -55,6 +55,8 @@ pub(super) struct Node {
     pub(super) clear: Vec<u8>,
     /// As the shared file's header says.
     pub(super) deadline: Nanos,
+    /// There is none: it is alone, and has not seen that others came.
+    pub(super) unarmed: bool,
     /// A look at the membership service under way: since when, what it will show.
     pub(super) looking: Option<(Nanos, std::sync::Arc<View>)>,
     pub(super) rank: Rank,
@@ -80,6 +82,11 @@ impl Node {
         Node { agent: Some(agent), left: None, deadline: NOW + Nanos(1), ..outside }
     }
 
+    /// One that is alone.
+    pub(super) fn unarmed(agent: Member, files: u8, places: u8) -> Node {
+        Node { unarmed: true, deadline: NOW, ..Node::new(agent, files, places) }
+    }
+
     /// One that has not joined.
     pub(super) fn outside(seat: Seat, files: u8, places: u8) -> Node {
         Node {
@@ -92,6 +99,7 @@ impl Node {
             expelled: false,
             clear: vec![0; files as usize],
             deadline: NOW,
+            unarmed: false,
             looking: None,
             rank: Rank::Idle,
             seq: 0,
@@ -118,7 +126,7 @@ impl Node {
 
     /// Whether its threads may rely upon what they hold.
     pub(super) fn is_valid(&self) -> bool {
-        NOW < self.deadline
+        self.unarmed || NOW < self.deadline
     }
 
     pub(super) fn log(&self) -> &Log {

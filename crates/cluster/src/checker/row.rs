@@ -42,6 +42,10 @@ pub(super) enum Slip {
     LengthenLate,
     /// A file leaves flash while a thread of the node writes it.
     LeaveInDirect,
+    /// A member is left out whose threads have no deadline, and whose node lives.
+    LeftUnarmed,
+    /// A node that goes on in the place of all members overwrites the view.
+    NotSwapped,
 }
 
 /// What a member does with a file that it alone uses.
@@ -123,6 +127,10 @@ pub(super) struct Row {
     pub(super) lengthens: bool,
     /// The last node joins later.
     pub(super) joins: bool,
+    /// So many of the last nodes come later, and go on in the place of all members where those are gone.
+    pub(super) newcomers: u8,
+    /// The first member is alone, and has no deadline before it sees that others came.
+    pub(super) unarmed: bool,
     /// What a node's thread may do.
     pub(super) may: fn(u8, Kind) -> bool,
     /// Nodes that may be killed, or their agents, and that may be expelled alive, as bits.
@@ -132,6 +140,11 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// How many of the last nodes come later.
+    pub(super) fn outside(&self) -> u8 {
+        self.newcomers.max(u8::from(self.joins))
+    }
+
     pub(super) const fn new(name: &'static str, members: u8, budget: Budget) -> Row {
         Row {
             name,
@@ -146,6 +159,8 @@ impl Row {
             alone: Alone::Never,
             lengthens: false,
             joins: false,
+            newcomers: 0,
+            unarmed: false,
             may: |_, _| true,
             victims: (u8::MAX, u8::MAX),
             dropped: None,

@@ -79,6 +79,15 @@ const ROWS: &[Row] = &[
     Row { joins: true, ..Row::new("join", 2, ops(1, 1, 2, 0)) },
     Row { joins: true, ..Row::new("joinagent", 2, Budget { agents: 1, ..ops(1, 0, 1, 0) }) },
     Row { joins: true, may: OTHER_READS, ..Row::new("cold", 2, Budget { nodes: 1, ..ops(1, 0, 1, 1) }) },
+    Row { newcomers: 1, may: OTHER_READS, ..Row::new("takeover", 2, Budget { nodes: 1, ..ops(1, 0, 1, 1) }) },
+    Row {
+        newcomers: 1,
+        alone: Alone::Keeps,
+        unarmed: true,
+        may: |node, kind| (node == 1) == (kind == Kind::Direct),
+        victims: (1, 1),
+        ..Row::new("aloneover", 2, Budget { nodes: 1, expels: 1, ..ops(1, 1, 1, 0) })
+    },
     Row::new("depart", 2, Budget { departures: 1, ..ops(2, 0, 1, 0) }),
     Row {
         prompt: true,
@@ -133,6 +142,12 @@ const LONG: &[Row] = &[
         ..Row::new("lengthenclaim", 2, Budget { agents: 1, ..ops(2, 1, 1, 0) })
     },
     Row { joins: true, may: LAST_READS, ..Row::new("coldtwo", 3, Budget { nodes: 2, ..ops(1, 0, 1, 1) }) },
+    Row {
+        newcomers: 2,
+        may: |node, kind| node > 0 && (node == 2) == (kind == Kind::Read),
+        victims: (1, 0),
+        ..Row::new("newcomers", 3, Budget { nodes: 1, ..ops(1, 0, 1, 1) })
+    },
     Row { joins: true, ..Row::new("threejoin", 3, ops(1, 1, 1, 0)) },
     Row { alone: Alone::Keeps, ..Row::new("alones", 2, ops(2, 1, 1, 0)) },
     Row {
@@ -207,6 +222,8 @@ const SLIPS: &[(Slip, &str)] = &[
     (Slip::LengthenLate, "lengthenagent"),
     (Slip::LeaveUndurable, "leavesnode"),
     (Slip::LeaveInDirect, "leavesdirect"),
+    (Slip::LeftUnarmed, "aloneover"),
+    (Slip::NotSwapped, "newcomers"),
 ];
 
 /// What is to be searched: the row, and what should come of it.

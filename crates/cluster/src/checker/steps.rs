@@ -247,6 +247,11 @@ impl World {
             });
             return;
         };
+        self.begin_in(number, view);
+    }
+
+    /// A node's agent begins, with a view that has it.
+    fn begin_in(&mut self, number: u8, view: View) {
         self.set_view(view);
         let view = self.view.clone();
         let (row, seat) = (self.row, view.seat(self.node(number).member()).expect("it has one"));
@@ -267,6 +272,31 @@ impl World {
             Rank::Pings { id, of, .. } => self.agent(number, |agent| agent.ping(id, of)),
             _ => {}
         }
+    }
+
+    /// Whether a node comes later, and was no member yet.
+    pub(super) fn is_newcomer(&self, number: u8) -> bool {
+        let is_meant = number >= self.row.members - self.row.newcomers && self.node(number).agent.is_none();
+        is_meant && !self.view.names(self.node(number).member())
+    }
+
+    /// Nodes that have seats.
+    pub(super) fn seated(&self) -> impl Iterator<Item = u8> + '_ {
+        self.view.seats().iter().map(|seat| seat.member.node as u8)
+    }
+
+    /// A node goes on in the place of the members that it has found, if the view is still that one.
+    pub(super) fn take_over(&mut self, number: u8) {
+        let Some((_, found)) = self.change(number, |node| node.looking.take()) else { return };
+        if found.number() != self.view.number() && !self.slips(Slip::NotSwapped) {
+            return;
+        }
+        let member = self.node(number).member();
+        let living = self.seated().filter(|node| self.node(*node).agent.is_some()).count();
+        self.left.expels = self.left.expels.saturating_sub(living as u8);
+        let without = |view: View, seat: &Seat| view.without(seat.member).expect("it has a seat, and another one too");
+        let joined = found.joined(member).expect("it is new");
+        self.begin_in(number, found.seats().iter().fold(joined, without));
     }
 
     /// A new agent finds intents: what no kernel call is under way for has ended.

@@ -49,12 +49,12 @@ impl World {
     pub(super) fn new(row: &'static Row) -> World {
         let member = |node| MemberId { node: u16::from(node), life: 0 };
         let seats: Vec<Seat> = (0..row.members).map(|node| Seat { member: member(node), incarnation: 0 }).collect();
-        let first = seats.iter().take(seats.len() - usize::from(row.joins)).copied().collect();
+        let first = seats.iter().take(seats.len() - usize::from(row.outside())).copied().collect();
         let view = Arc::new(View::first(first, row.files as usize));
         let timing = Timing { hold: Nanos(1), margin: Nanos::ZERO };
         let agent = |seat: &Seat| {
             let mut agent = World::member(row, *seat, timing, Log::default(), Vec::new());
-            if row.joins && row.alone != Alone::Never {
+            if row.outside() > 0 && row.alone != Alone::Never {
                 // The first of the site has had all files to itself, and has not looked at any view.
                 (0..row.files).for_each(|file| agent.begin_alone(FileId(u64::from(file))));
             } else {
@@ -66,6 +66,7 @@ impl World {
         };
         let nodes = seats.iter().map(|seat| match view.seat(seat.member) {
             None => Shared::new(Node::outside(*seat, row.files, row.places)),
+            Some(_) if row.unarmed => Shared::new(Node::unarmed(agent(seat), row.files, row.places)),
             Some(_) => Shared::new(Node::new(agent(seat), row.files, row.places)),
         });
         let blocks = row.files * row.blocks;
@@ -169,7 +170,7 @@ impl World {
             }
             Output::Deadline(until) => {
                 if self.row.timed {
-                    self.change(node, |node| node.deadline = until);
+                    self.change(node, |node| (node.deadline, node.unarmed) = (until, false));
                 }
             }
             Output::Expelled => self.change(node, |node| {

@@ -13,6 +13,7 @@
 //! started anew; a node that hangs keeps others waiting until it goes on or is ended.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headstart_cluster::{FileId, Log, MemberId};
@@ -22,6 +23,7 @@ use headstart_overlay::Mapped;
 use headstart_overlay::recovery::Recovered;
 use headstart_units::Nanos;
 
+use crate::cluster::gone::GIVEN_UP;
 use crate::cluster::roster::{Member, Place, Roster, Standing};
 use crate::cluster::{gone, views};
 use crate::error::Result;
@@ -35,9 +37,8 @@ use super::{Membership, Part};
 
 /// How often it looks; assumed: two look-ups in a directory for each member that is waited for.
 const PERIOD: Duration = Duration::from_millis(250);
-/// For how long a lock has to be found given up: an agent that is started anew takes another one before its record says
-/// so. Assumed: some swaps of the register.
-const GIVEN_UP: Duration = Duration::from_secs(1);
+/// So many files are named of which bytes were not synced; assumed: what somebody reads.
+const TOLD_MAX: usize = 100;
 /// How often what failed is tried again, and told.
 const AGAIN: Duration = Duration::from_secs(60);
 
@@ -61,6 +62,8 @@ pub(super) struct Gone {
     maps: BTreeMap<MemberId, Recovered>,
     /// Whose cut could not be read.
     unread: BTreeSet<MemberId>,
+    /// Whose log cannot be copied.
+    uncut: BTreeSet<MemberId>,
     /// What could not be brought back, and when that was found.
     failed: Vec<(Instant, FileId, MemberId)>,
     told: BTreeMap<MemberId, Instant>,
@@ -195,9 +198,14 @@ impl EventLoop<'_> {
         for id in over {
             let Some(member) = membership.roster.at(views::place(id)).cloned() else { continue };
             let made = match membership.is_over(&member) {
-                true => gone::cut(self.site.fast(), member.place, membership.place),
+                true => gone::cut(self.site.fast(), self.site.slow(), member.place, membership.place),
                 false => Ok(None),
             };
+            if made.is_err() {
+                membership.gone.uncut.insert(id);
+            } else {
+                membership.gone.uncut.remove(&id);
+            }
             match made {
                 Ok(Some(made)) => {
                     membership.gone.claim = Some(made.claim);
@@ -241,6 +249,7 @@ impl EventLoop<'_> {
         let Some(place) = membership.gone.dismissing.filter(is_left) else { return };
         membership.gone.dismissing = None;
         membership.gone.maps.remove(&views::id(place));
+        membership.gone.uncut.remove(&views::id(place));
         match gone::remove(self.site.fast(), self.site.slow(), place) {
             Ok(()) => tracing::info!(node = place.node, "all that a node that is gone had on flash is on the disks"),
             Err(error) => tracing::warn!(%error, "what spoke of a node that is gone stays"),
@@ -259,8 +268,10 @@ impl EventLoop<'_> {
         let Some(membership) = &mut self.cluster.0 else { return };
         match gone::read(self.site.fast(), views::place(id), &cut) {
             Ok(gone::Left { log, mut maps }) => {
+                let list = NodeFiles::of(self.site.fast(), id.node).list();
                 tracing::info!(node = id.node, dirty_bytes = maps.dirty_bytes(), "a node that is gone left its log");
-                renamed::find(self.site.slow(), &NodeFiles::of(self.site.fast(), id.node).list(), &mut maps);
+                tell_unsynced(&self.site.slow().join(&list), id, &maps);
+                renamed::find(self.site.slow(), &list, &mut maps);
                 membership.gone.unread.remove(&id);
                 membership.gone.maps.insert(id, maps);
                 self.tiers.overlay.on_log_read(self.tiers.shared.view(), id, log);
@@ -387,13 +398,26 @@ impl EventLoop<'_> {
 
     /// Whether bytes of members that are gone are about to go to the disks.
     pub(in crate::event_loop) fn brings_back(&self) -> bool {
-        let Some(membership) = &self.cluster.0 else { return false };
-        membership.gone.failed.is_empty() && self.owes_for_others()
+        let Some(Membership { gone, .. }) = &self.cluster.0 else { return false };
+        let can_be = gone.failed.is_empty() && gone.uncut.is_empty() && gone.unread.is_empty();
+        can_be && self.owes_for_others()
     }
 
     /// Whether members that are gone may have something that the disks have not.
     pub(crate) fn owes_for_others(&self) -> bool {
         let Some(membership) = &self.cluster.0 else { return false };
         membership.roster.members.iter().any(|member| member.standing == Standing::Expelled)
+    }
+}
+
+/// Names what a member that is gone had not synced, as far as that is known.
+fn tell_unsynced(list: &Path, of: MemberId, maps: &Recovered) {
+    let files = gone::unsynced(list, maps);
+    for (path, bytes) in files.iter().take(TOLD_MAX) {
+        let path = path.display();
+        tracing::warn!(node = of.node, %path, bytes, "a node that is gone had not synced this, unless it had written it back");
+    }
+    if let Some(more) = files.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
+        tracing::warn!(node = of.node, more, "and bytes of more files");
     }
 }
