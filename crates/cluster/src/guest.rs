@@ -1,13 +1,16 @@
 //! A member's side of one file: who owns it, what its threads may do without asking, what they wait for.
 
+mod index;
+
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use headstart_units::request::Range;
 
+use crate::absence::Absence;
 use crate::message::{Answer, Ask, Message, Writers, Writing};
 use crate::names::{FileId, Order, RequestId, Seat, Stamp};
 use crate::rules::{Rule, kept};
-use crate::spans::Spans;
 use crate::view::View;
 
 /// All bytes of a file.
@@ -23,14 +26,21 @@ pub(crate) struct Asked {
     pub(crate) ask: Ask,
 }
 
-/// A file.
+/// A file. Most of those that are known have an owner or are all absent, and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Guest {
     /// The newest that a home or an owner said: nothing older counts.
     stamp: Stamp,
     owner: Option<(Seat, Stamp)>,
     /// Where bits are clear.
-    absent: Spans<()>,
+    absent: Absence,
+    /// None where all of it is as it begins.
+    shared: Option<Box<Dealings>>,
+}
+
+/// What there is of a file that several members use, or that threads ask about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Dealings {
     /// Number of the last call of this epoch.
     called: u64,
     /// By slot.
@@ -42,6 +52,9 @@ pub(crate) struct Guest {
     /// What was ordered before and is not in the log was forgotten.
     floor: Option<Order>,
 }
+
+/// Of a file of which there is none.
+static NONE_YET: LazyLock<Dealings> = LazyLock::new(Dealings::default);
 
 /// What an agent finds of a file when its bits are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -66,8 +79,16 @@ impl Guest {
     /// A file of which an agent finds bits clear.
     pub(crate) fn found(absent: Vec<Range>) -> Guest {
         let mut guest = Guest::default();
-        absent.into_iter().filter(|_| kept(Rule::NoAdoption)).for_each(|range| guest.absent.add(range, ()));
+        absent.into_iter().filter(|_| kept(Rule::NoAdoption)).for_each(|range| guest.absent.add(range));
         guest
+    }
+
+    fn dealings(&self) -> &Dealings {
+        self.shared.as_deref().unwrap_or(&NONE_YET)
+    }
+
+    fn dealings_mut(&mut self) -> &mut Dealings {
+        self.shared.get_or_insert_default()
     }
 
     /// Its owner, if it is known.
@@ -82,12 +103,12 @@ impl Guest {
 
     /// What threads wait for.
     pub(crate) fn asked(&self) -> impl Iterator<Item = Asked> {
-        self.asked.values().copied()
+        self.dealings().asked.values().copied()
     }
 
     /// Whether any does.
     pub(crate) fn waits(&self) -> bool {
-        !self.asked.is_empty()
+        !self.dealings().asked.is_empty()
     }
 
     /// Whether bits of all of a range are clear.
@@ -97,18 +118,18 @@ impl Guest {
 
     /// A thread asks.
     pub(crate) fn ask(&mut self, asked: Asked) {
-        self.asked.insert(asked.id.slot, asked);
+        self.dealings_mut().asked.insert(asked.id.slot, asked);
     }
 
     /// A request is answered. Whether a thread waits for it.
     pub(crate) fn answered(&mut self, id: RequestId) -> Option<Asked> {
-        self.asked.get(&id.slot).filter(|asked| asked.id == id)?;
-        self.asked.remove(&id.slot)
+        self.dealings().asked.get(&id.slot).filter(|asked| asked.id == id)?;
+        self.dealings_mut().asked.remove(&id.slot)
     }
 
     /// What threads wait for is decided otherwise.
     pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
-        std::mem::take(&mut self.asked).into_values().collect()
+        std::mem::take(&mut self.dealings_mut().asked).into_values().collect()
     }
 
     /// The home says that nobody owns the file. Whether that is news.
@@ -118,7 +139,7 @@ impl Guest {
         }
         self.stamp = stamp;
         self.owner = None;
-        self.absent.add(ALL, ());
+        self.absent.add(ALL);
         true
     }
 
@@ -134,8 +155,10 @@ impl Guest {
     fn own(&mut self, owner: Seat, epoch: Stamp) {
         // What was called in of an epoch stays so, though its owner was not known for a while.
         if self.stamp != epoch {
-            self.called = 0;
-            self.ended = false;
+            if let Some(dealings) = &mut self.shared {
+                dealings.called = 0;
+                dealings.ended = false;
+            }
         }
         self.owner = Some((owner, epoch));
         self.stamp = epoch;
@@ -148,7 +171,7 @@ impl Guest {
         }
         self.own(owner, epoch);
         if kept(Rule::ClaimNoBits) {
-            self.absent = Spans::default();
+            self.absent = Absence::Nowhere;
         }
         true
     }
@@ -174,22 +197,25 @@ impl Guest {
             return false;
         }
         self.own(owner, epoch);
-        self.called = self.called.max(number);
-        self.absent.retain(range, |()| false);
+        let dealings = self.dealings_mut();
+        dealings.called = dealings.called.max(number);
+        self.absent.end(range);
         true
     }
 
     /// The next list of threads that write.
     pub(crate) fn list(&mut self, found: Found, ended: bool) -> Writers {
         let Found { threads, uses } = found;
-        self.writers = Writers { number: self.writers.number + 1, threads, uses };
-        self.ended |= ended;
-        self.writers.clone()
+        let dealings = self.dealings_mut();
+        dealings.writers = Writers { number: dealings.writers.number + 1, threads, uses };
+        dealings.ended |= ended;
+        dealings.writers.clone()
     }
 
     /// The list to say again, as an owner waits for threads to end.
     pub(crate) fn last_list(&self) -> Option<&Writers> {
-        self.ended.then_some(&self.writers)
+        let dealings = self.dealings();
+        dealings.ended.then_some(&dealings.writers)
     }
 
     /// An owner answers.
@@ -210,12 +236,12 @@ impl Guest {
         let grant = matches!(answer, Answer::Absent | Answer::Disk { .. });
         let read = matches!(answer, Answer::Flash { .. });
         let overtaken = (grant && kept(Rule::GrantOvertaken)) || (read && kept(Rule::ReadOvertaken));
-        if number < self.called && overtaken {
-            self.asked.insert(id.slot, asked);
+        if number < self.dealings().called && overtaken {
+            self.ask(asked);
             return Told::AskAgain(asked);
         }
         if answer == Answer::Absent {
-            self.absent.add(range, ());
+            self.absent.add(range);
         }
         Told::Tell(answer)
     }
@@ -225,14 +251,15 @@ impl Guest {
     pub(crate) fn on_free(&mut self, epoch: Stamp, floor: Order) -> bool {
         let counts = epoch >= self.stamp;
         if counts {
-            self.floor = self.floor.max(Some(floor));
+            let dealings = self.dealings_mut();
+            dealings.floor = dealings.floor.max(Some(floor));
         }
         counts
     }
 
     /// Whether a record or a copy that is not in the log was there before.
     pub(crate) fn was_forgotten(&self, order: Order) -> bool {
-        self.floor.is_some_and(|floor| order < floor) && kept(Rule::OrderedAgain)
+        self.dealings().floor.is_some_and(|floor| order < floor) && kept(Rule::OrderedAgain)
     }
 
     /// Whether a record of that epoch may still be appended.
@@ -254,9 +281,9 @@ impl Guest {
             return self.asked().map(message).collect();
         }
         let absorbs = |asked: &Asked| matches!(asked.ask, Ask::Commit { .. });
-        match self.asked.is_empty() {
+        match !self.waits() {
             true => Vec::new(),
-            false if self.asked.values().any(absorbs) => vec![(home, Message::Own(file))],
+            false if self.asked().any(|asked| absorbs(&asked)) => vec![(home, Message::Own(file))],
             false => vec![(home, Message::Open(file))],
         }
     }

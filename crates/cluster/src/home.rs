@@ -2,6 +2,8 @@
 //! else, and nothing durable: a home that gets a slot asks all members what they have of its files, reads the logs of
 //! those that are gone, and only then says anything.
 
+mod known;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::Log;
@@ -11,30 +13,23 @@ use crate::owner::Mail;
 use crate::rules::{Rule, kept};
 use crate::view::View;
 
-/// A file, as far as its home knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Known {
-    holders: BTreeSet<MemberId>,
-    named: Option<Named>,
-    /// Logs have records of it.
-    logged: bool,
-}
-
-/// Its owner, and who had to be asked.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Named {
-    owner: Seat,
-    epoch: Stamp,
-    ask: Vec<MemberId>,
-    logged: bool,
-}
+use known::{Known, Named};
 
 /// A question that waits until the home knows what it has to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Waiting {
     from: MemberId,
     file: FileId,
     owns: bool,
+}
+
+/// What of the view before is not in the new one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    /// Some agent.
+    pub(crate) seats: bool,
+    /// Some member, seated or gone.
+    pub(crate) members: bool,
 }
 
 /// What an agent is home of.
@@ -45,32 +40,38 @@ pub(crate) struct Home {
     collecting: BTreeMap<u16, BTreeSet<MemberId>>,
     files: BTreeMap<FileId, Known>,
     waiting: Vec<Waiting>,
+    /// The same questions.
+    waits: BTreeSet<Waiting>,
     /// Files of this home's slots in logs of members that are out, of which no owner has said in this view that the log
     /// has nothing that counts.
     undrained: BTreeMap<MemberId, BTreeSet<FileId>>,
+    /// Those of them that nobody owns.
+    orphans: BTreeSet<FileId>,
     /// Homes that need nothing of such a log, as they have said in this view to its first member.
     emptied: BTreeMap<MemberId, BTreeSet<Seat>>,
 }
 
 impl Home {
-    /// A new view. Slots that come, or were another's meanwhile, begin with nothing; files whose owner is gone have
-    /// none.
-    pub(crate) fn on_view(&mut self, me: Seat, before: u64, view: &View) {
+    /// A new view, in which that is no more. Slots that come, or were another's meanwhile, begin with nothing; files
+    /// whose owner is gone have none. A walk; where all members stay it looks at no more than the files' slots.
+    pub(crate) fn on_view(&mut self, me: Seat, before: u64, view: &View, ended: Ended) {
         let held: BTreeMap<u16, u64> = view.held_by(me).collect();
         let new = |slot: u16| held.get(&slot).is_none_or(|since| *since > before);
-        self.files.retain(|file, _| !new(view.slot(*file)));
+        let stays: Vec<bool> = view.for_each_slot(|slot| !new(slot));
         let names: BTreeSet<MemberId> = view.named().collect();
-        for known in self.files.values_mut() {
-            // Of a member whose log was taken out of the view nothing is left to ask for.
-            known.holders.retain(|member| names.contains(member));
-            if let Some(named) = &mut known.named {
-                named.ask.retain(|member| names.contains(member));
+        self.files.retain(|file, known| {
+            if !stays[usize::from(view.slot(*file))] {
+                return false;
             }
-            if known.named.as_ref().is_some_and(|named| !view.has(named.owner)) {
-                known.named = None;
-                known.logged = true;
+            if ended.members {
+                // Of a member whose log was taken out of the view nothing is left to ask for.
+                known.forget_members(|member| names.contains(&member));
             }
-        }
+            if ended.seats && known.named().is_some_and(|named| !view.has(named.owner)) {
+                known.lose_owner();
+            }
+            true
+        });
         self.collecting.retain(|slot, _| held.contains_key(slot));
         for slot in held.keys().filter(|slot| new(**slot)) {
             self.collecting.insert(*slot, BTreeSet::new());
@@ -81,7 +82,9 @@ impl Home {
             self.collecting.values_mut().for_each(BTreeSet::clear);
         }
         self.waiting.clear();
+        self.waits.clear();
         self.undrained.clear();
+        self.orphans.clear();
         self.emptied.clear();
     }
 
@@ -92,11 +95,11 @@ impl Home {
             let known = self.files.entry(declared.file).or_default();
             known.logged |= declared.logged;
             if declared.holds {
-                known.holders.insert(from.member);
+                known.hold(from.member);
             }
-            let older = |epoch: &Stamp| known.named.as_ref().is_some_and(|named| named.epoch > *epoch);
+            let older = |epoch: &Stamp| known.named().is_some_and(|named| named.epoch > *epoch);
             if let Some(epoch) = declared.owns.filter(|epoch| !older(epoch)) {
-                known.named = Some(Named { owner: from, epoch, ask: Vec::new(), logged: true });
+                known.name(Named { owner: from, epoch, ask: Vec::new(), logged: true });
             }
         }
         for slot in asked {
@@ -129,17 +132,19 @@ impl Home {
             .filter(|(_, told)| all_told(told) || !kept(Rule::DeclareAll))
             .map(|(slot, _)| *slot)
             .collect();
+        if ready.is_empty() {
+            return;
+        }
         for slot in &ready {
             self.collecting.remove(slot);
         }
-        if !ready.is_empty() {
-            mail.extend(view.seats().iter().map(|seat| (seat.member, Message::Heard(ready.clone()))));
-        }
+        mail.extend(view.seats().iter().map(|seat| (seat.member, Message::Heard(ready.clone()))));
         if kept(Rule::ListLogs) {
             for file in buried.values().flat_map(Log::files).filter(|file| ready.contains(&view.slot(*file))) {
                 self.files.entry(file).or_default().logged = true;
             }
         }
+        self.waits.clear();
         for Waiting { from, file, owns } in std::mem::take(&mut self.waiting) {
             self.on_open(view, from, file, owns, mail);
         }
@@ -151,9 +156,10 @@ impl Home {
             return;
         }
         let known = self.files.entry(file).or_default();
-        let named = known.named.as_ref().is_some_and(|named| named.owner == from && named.epoch == epoch);
+        let named = known.named().is_some_and(|named| named.owner == from && named.epoch == epoch);
         if named || !kept(Rule::ReleaseAgain) {
             self.files.remove(&file);
+            self.list_orphan(file);
             // What is said from now on is newer than what was said of that owner.
             self.count += u64::from(kept(Rule::ReleaseStamp));
         }
@@ -167,17 +173,44 @@ impl Home {
             return;
         }
         for (member, log) in buried {
-            let mine = || log.files().into_iter().filter(|file| view.home(*file) == me).collect();
-            self.undrained.entry(*member).or_insert_with(mine);
+            if self.undrained.contains_key(member) {
+                continue;
+            }
+            let mine: BTreeSet<FileId> = log.files().into_iter().filter(|file| view.home(*file) == me).collect();
+            self.undrained.insert(*member, mine.clone());
+            mine.into_iter().for_each(|file| self.list_orphan(file));
         }
+    }
+
+    /// Notes whether a file is an orphan.
+    fn list_orphan(&mut self, file: FileId) {
+        match self.is_orphan(file) {
+            true => self.orphans.insert(file),
+            false => self.orphans.remove(&file),
+        };
+    }
+
+    fn is_orphan(&self, file: FileId) -> bool {
+        let owned = self.files.get(&file).is_some_and(|known| known.named().is_some());
+        !owned && self.undrained.values().any(|files| files.contains(&file))
+    }
+
+    /// For tests: whether the orphans are those that a walk finds.
+    #[cfg(test)]
+    pub(crate) fn is_in_step(&self) -> bool {
+        let all: BTreeSet<FileId> = self.undrained.values().flatten().copied().collect();
+        let waits: BTreeSet<Waiting> = self.waiting.iter().copied().collect();
+        all.into_iter().filter(|file| self.is_orphan(*file)).eq(self.orphans.iter().copied()) && waits == self.waits
     }
 
     /// An owner needs nothing of the log of a member that is out. Whether this home has noted that.
     pub(crate) fn on_drained(&mut self, from: Seat, file: FileId, epoch: Stamp, member: MemberId) -> bool {
-        let named = self.files.get(&file).and_then(|known| known.named.as_ref());
+        let named = self.files.get(&file).and_then(Known::named);
         let owns = named.is_some_and(|named| named.owner == from && named.epoch == epoch);
         let files = self.undrained.get_mut(&member).filter(|_| owns);
-        files.map(|files| files.remove(&file)).is_some()
+        let noted = files.map(|files| files.remove(&file)).is_some();
+        self.list_orphan(file);
+        noted
     }
 
     /// Members that are out and whose logs have nothing that counts for files of this home's slots.
@@ -194,23 +227,29 @@ impl Home {
 
     /// Members whose logs no home needs.
     pub(crate) fn needed_by_none(&self, view: &View) -> Vec<MemberId> {
+        if self.emptied.is_empty() {
+            return Vec::new();
+        }
         let homes = view.home_seats();
         let all = |said: &BTreeSet<Seat>| homes.iter().all(|home| said.contains(home));
         self.emptied.iter().filter(|(_, said)| all(said)).map(|(member, _)| *member).collect()
     }
 
     /// Files of such logs that count, and that nobody owns.
-    pub(crate) fn orphans(&mut self, me: Seat, view: &View, buried: &BTreeMap<MemberId, Log>) -> Vec<FileId> {
+    pub(crate) fn orphans(
+        &mut self,
+        me: Seat,
+        view: &View,
+        buried: &BTreeMap<MemberId, Log>,
+    ) -> impl Iterator<Item = FileId> + '_ {
         self.list_undrained(me, view, buried);
-        let owned = |file: &FileId| self.files.get(file).is_some_and(|known| known.named.is_some());
-        let files: BTreeSet<FileId> = self.undrained.values().flatten().copied().collect();
-        files.into_iter().filter(|file| !owned(file)).collect()
+        self.orphans.iter().copied()
     }
 
     /// Whom it concerns what happened to a file of this home's.
     pub(crate) fn concerned(&self, view: &View, file: FileId) -> Concerned {
         let known = self.files.get(&file);
-        let owner = known.and_then(|known| known.named.as_ref()).map(|named| named.owner.member);
+        let owner = known.and_then(Known::named).map(|named| named.owner.member);
         let is_told = !self.collecting.contains_key(&view.slot(file)) && !known.is_some_and(|known| known.logged);
         match owner {
             Some(owner) => Concerned::Owner(owner),
@@ -223,7 +262,7 @@ impl Home {
     pub(crate) fn on_open(&mut self, view: &View, from: MemberId, file: FileId, owns: bool, mail: &mut Mail) {
         if self.collecting.contains_key(&view.slot(file)) {
             let waiting = Waiting { from, file, owns };
-            if !self.waiting.contains(&waiting) {
+            if self.waits.insert(waiting) {
                 self.waiting.push(waiting);
             }
             return;
@@ -232,21 +271,23 @@ impl Home {
             return;
         };
         let known = self.files.entry(file).or_default();
-        if known.named.is_none() && (owns || known.logged) {
+        if known.named().is_none() && (owns || known.logged) {
             self.count += 1;
             let epoch = Stamp { view: view.number(), count: self.count };
             let members = || view.seats().iter().map(|seat| seat.member).chain(view.gone().map(|(member, _)| member));
-            let ask = if known.logged { members().collect() } else { known.holders.iter().copied().collect() };
-            known.named = Some(Named { owner: seat, epoch, ask, logged: known.logged });
-            known.holders.clear();
+            let held = known.take_holders();
+            let ask = if known.logged { members().collect() } else { held };
+            known.name(Named { owner: seat, epoch, ask, logged: known.logged });
+            self.orphans.remove(&file);
         }
-        let answer = match &known.named {
+        let known = self.files.entry(file).or_default();
+        let answer = match known.named() {
             Some(named) if named.owner == seat => {
                 Message::Yours { file, epoch: named.epoch, ask: named.ask.clone(), logged: named.logged }
             }
             Some(named) => Message::OwnedBy(file, named.owner, named.epoch),
             None => {
-                known.holders.insert(from);
+                known.hold(from);
                 Message::Holds(file, Stamp { view: view.number(), count: self.count })
             }
         };

@@ -9,11 +9,12 @@
 //! | names, records, messages, work | everybody's | `names.rs`, `record.rs`, `message.rs`, `output.rs` |
 //! | the view, and fencing by time | the site's, the member's | `view.rs`, `lease.rs` |
 //! | what a log says of files | the node that writes it | `log.rs` |
-//! | who owns a file | its home | `home.rs` |
+//! | who owns a file | its home | `home.rs`, `home/` |
 //! | order, map, who touches slow bytes | its owner | `owner.rs`, `owner/`, `stack.rs` |
 //! | a file that one member uses | its owner | `owner/alone.rs`, `member/alone.rs` |
 //! | what lies over which bytes | all of them | `spans.rs` |
-//! | bits, requests that wait | each member | `guest.rs` |
+//! | bits, requests that wait | each member | `guest.rs`, `guest/`, `absence.rs` |
+//! | which files are at work | each member | `files.rs` |
 //! | all of these of one agent | the agent | `member.rs`, `member/` |
 //! | names that changed, programs beside which nothing may be on flash | each agent | `note.rs`, `notes.rs` |
 //! | how much flash each may take | each agent | `shares.rs` |
@@ -28,6 +29,8 @@
 //! absence, which is called in before anything is mapped there.
 #![forbid(unsafe_code)]
 
+mod absence;
+mod files;
 mod guest;
 mod home;
 mod lease;

@@ -325,6 +325,12 @@ impl Log {
         self.copies.values().filter(|copying| copying.ended.is_none()).map(|copying| copying.intent).collect()
     }
 
+    /// Those of a file.
+    pub(crate) fn under_way_of(&self, file: FileId) -> impl Iterator<Item = Intent> + '_ {
+        let of = self.copies.range(of_file(file)).map(|(_, copying)| copying);
+        of.filter(|copying| copying.ended.is_none()).map(|copying| copying.intent)
+    }
+
     /// Nobody asks any more after copies of a file that were ordered before `floor`: those that have durably ended
     /// leave the log.
     pub(crate) fn forget_copies(&mut self, file: FileId, floor: Order) {

@@ -5,10 +5,14 @@
 
 mod alone;
 mod concerned;
+mod declaring;
 mod guests;
 mod lengthening;
 mod letters;
 mod views;
+
+#[cfg(test)]
+mod idle_tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,6 +20,7 @@ use std::sync::Arc;
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
+use crate::files::{Beside, Files};
 use crate::guest::Guest;
 use crate::home::Home;
 use crate::lease::{Lease, Timing};
@@ -23,7 +28,7 @@ use crate::log::Log;
 use crate::message::{Envelope, Message};
 use crate::names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
 use crate::output::Output;
-use crate::owner::{Mail, Owner, Site};
+use crate::owner::{Mail, Owner, Packed, Site};
 use crate::record::Intent;
 use crate::view::View;
 
@@ -44,13 +49,15 @@ pub struct Member {
     view: Arc<View>,
     lease: Lease,
     home: Home,
-    owners: BTreeMap<FileId, Owner>,
-    guests: BTreeMap<FileId, Guest>,
+    owners: Files<Packed>,
+    guests: Files<Guest>,
     log: Log,
     /// Logs of members that are out, up to their cuts.
     buried: BTreeMap<MemberId, Log>,
     /// Slots whose home has not heard yet what this member has there.
     undeclared: BTreeSet<u16>,
+    /// Files there, and maybe others: where to look, so that saying it again is no walk.
+    moved: Beside<Vec<FileId>>,
     /// Threads that ask whether a member lives.
     pings: BTreeMap<RequestId, MemberId>,
     intended: Vec<Intended>,
@@ -71,17 +78,19 @@ impl Member {
     /// An agent that begins with a log and with what it finds of bits that are clear, by file; nothing of either where
     /// the member is new. It takes part from its first view on.
     pub fn new(seat: Seat, timing: Timing, log: Log, found: Vec<(FileId, Vec<Range>)>) -> Member {
-        let guests = found.into_iter().map(|(file, absent)| (file, Guest::found(absent)));
+        let mut guests = Files::default();
+        found.into_iter().for_each(|(file, absent)| guests.insert(file, Guest::found(absent)));
         Member {
             seat,
             view: Arc::new(View::none()),
             lease: Lease::new(timing),
             home: Home::default(),
-            owners: BTreeMap::new(),
-            guests: guests.collect(),
+            owners: Files::default(),
+            guests,
             log,
             buried: BTreeMap::new(),
             undeclared: BTreeSet::new(),
+            moved: Beside::default(),
             pings: BTreeMap::new(),
             intended: Vec::new(),
             may_lengthen: false,
@@ -116,11 +125,14 @@ impl Member {
 
     /// Whether it answers requests for a file as its owner.
     pub fn owns(&self, file: FileId) -> bool {
-        !self.expelled && self.owners.get(&file).is_some_and(Owner::serves)
+        !self.expelled && self.owners.get(file).is_some_and(Packed::serves)
     }
 
     /// What there is to do.
     pub fn take_outputs(&mut self) -> Vec<Output> {
+        self.note_new();
+        let owned_anew = self.guests.index_mut().take_owned_anew();
+        self.out.extend(owned_anew.into_iter().map(Output::Owner));
         std::mem::take(&mut self.out)
     }
 
@@ -132,14 +144,16 @@ impl Member {
 
     /// Members of which something is awaited. One that is silent for a deadline's length is to be expelled.
     pub fn waits_for(&self) -> BTreeSet<MemberId> {
-        let others = self.owners.values().filter(|owner| !owner.is_alone());
-        let mut members: BTreeSet<MemberId> = others.flat_map(Owner::waits_for).collect();
+        let mut members = BTreeSet::new();
+        for owner in self.owners_saying().filter(|owner| !owner.is_alone()) {
+            members.extend(owner.unfolded().waits_for());
+        }
         members.extend(self.home.waits_for(&self.view));
         members.extend(self.pings.values());
         members.extend(self.undeclared.iter().map(|slot| self.view.holder(*slot).member));
-        for (file, guest) in self.guests.iter().filter(|(_, guest)| guest.waits()) {
-            let asked = guest.owner().map_or_else(|| self.view.home(*file), |(owner, _)| owner);
-            members.insert(asked.member);
+        for file in self.guests.index().asking() {
+            let owner = self.guests.get(file).and_then(Guest::owner);
+            members.insert(owner.map_or_else(|| self.view.home(file), |(owner, _)| owner).member);
         }
         members.remove(&self.seat.member);
         members
@@ -148,8 +162,8 @@ impl Member {
     /// Whether there is something to say again.
     pub fn waits(&self) -> bool {
         !self.waits_for().is_empty()
-            || self.guests.values().any(|guest| guest.waits() || guest.last_list().is_some())
-            || self.owners.values().any(|owner| owner.has_to_say(&self.view))
+            || self.guests.index().says()
+            || self.owners_saying().any(|owner| owner.unfolded().has_to_say(&self.view))
     }
 
     /// Says again all that was not answered.
@@ -159,13 +173,12 @@ impl Member {
         for (id, member) in pings {
             self.tell(member, Message::Ping(id));
         }
-        let to_say = |guest: &Guest| guest.waits() || guest.last_list().is_some();
-        let files: Vec<FileId> = self.guests.iter().filter(|(_, guest)| to_say(guest)).map(|(file, _)| *file).collect();
-        for file in files {
+        for file in self.guests.index().saying() {
             self.forward(file);
             self.list_again(file);
         }
-        self.with_owners(|owner, site, mail| owner.again(site, mail));
+        let files: Vec<FileId> = self.owners.index().saying().collect();
+        self.with_owners(files, |owner, site, mail| owner.again(site, mail));
         self.tell_emptied();
         self.hear_own();
     }
@@ -184,10 +197,10 @@ impl Member {
         self.home.needed_by_none(&self.view)
     }
 
-    /// Files of which logs of members that are out have something that counts, and which nobody owns: while this is so,
-    /// the logs stay. Whoever wants them to go claims these files, and writes them back.
-    pub fn orphans(&mut self) -> Vec<FileId> {
-        self.home.orphans(self.seat, &self.view, &self.buried)
+    /// Files, so many at most, of which logs of members that are out have something that counts, and which nobody owns:
+    /// while this is so, the logs stay. Whoever wants them to go claims these files, and writes them back.
+    pub fn orphans(&mut self, most: usize) -> Vec<FileId> {
+        self.home.orphans(self.seat, &self.view, &self.buried).take(most).collect()
     }
 
     /// Tells the first of the view which logs no file of this home's slots needs.
@@ -236,25 +249,49 @@ impl Member {
     fn with_owner(&mut self, file: FileId, act: impl FnOnce(&mut Owner, &Site<'_>, &mut Mail)) {
         let site = Site { me: self.seat.member, view: &self.view, buried: &self.buried };
         let mut mail = Mail::new();
-        if let Some(owner) = self.owners.get_mut(&file) {
-            act(owner, &site, &mut mail);
+        if let Some(mut owner) = self.owners.get_mut(file) {
+            act(owner.unfold(), &site, &mut mail);
         }
         self.deliver(mail);
     }
 
-    fn with_owners(&mut self, mut act: impl FnMut(&mut Owner, &Site<'_>, &mut Mail)) {
+    /// The same of several files, before anybody hears of it.
+    fn with_owners(&mut self, files: Vec<FileId>, mut act: impl FnMut(&mut Owner, &Site<'_>, &mut Mail)) {
         let site = Site { me: self.seat.member, view: &self.view, buried: &self.buried };
         let mut mail = Mail::new();
-        for owner in self.owners.values_mut() {
-            act(owner, &site, &mut mail);
+        for file in files {
+            if let Some(mut owner) = self.owners.get_mut(file) {
+                act(owner.unfold(), &site, &mut mail);
+            }
         }
         self.deliver(mail);
+    }
+
+    /// The same of all files of which a view or a log of a member that is out may change something: a walk, which
+    /// passes by what this member has to itself.
+    fn with_owners_concerned(&mut self, mut act: impl FnMut(&mut Owner, &Site<'_>, &mut Mail)) {
+        let site = Site { me: self.seat.member, view: &self.view, buried: &self.buried };
+        let mut mail = Mail::new();
+        let named = |file: FileId| site.buried.values().any(|log| log.names(file));
+        let concerns = |file: FileId, owner: &Packed| !owner.is_blank() || named(file);
+        self.owners.change_where(concerns, |owner| act(owner.unfold(), &site, &mut mail));
+        self.deliver(mail);
+    }
+
+    fn owners_saying(&self) -> impl Iterator<Item = &Packed> {
+        self.owners.index().saying().filter_map(|file| self.owners.get(file))
     }
 
     fn with_home(&mut self, act: impl FnOnce(&mut Home, &View, &BTreeMap<MemberId, Log>, &mut Mail)) {
         let mut mail = Mail::new();
         act(&mut self.home, &self.view, &self.buried, &mut mail);
         self.deliver(mail);
+    }
+
+    /// For the checker: whether what is at work is what a walk through all files finds.
+    #[cfg(test)]
+    pub(crate) fn is_in_step(&self) -> bool {
+        self.owners.are_in_step() && self.guests.are_in_step() && self.home.is_in_step()
     }
 
     /// For the checker: a site whose first view everybody has already.

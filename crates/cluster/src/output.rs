@@ -24,6 +24,8 @@ pub enum Output {
     /// This member owns the file, and no other has anything of it: its threads go on by the rules of one node until the
     /// next `Fence`.
     Alone(FileId),
+    /// Who owns the file is known, or not any more, or it is another one: what is shown of that may be looked at again.
+    Owner(FileId),
     /// Set the bits of a range, raise its generation, fence, then look at the slots: `Member::on_fenced`.
     Fence {
         /// The file.

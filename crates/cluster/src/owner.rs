@@ -7,6 +7,8 @@
 
 mod access;
 mod alone;
+mod index;
+mod packed;
 mod queue;
 mod requests;
 mod space;
@@ -25,6 +27,8 @@ use alone::OwnClaim;
 use headstart_units::request::Range;
 use queue::Queue;
 use space::Space;
+
+pub(crate) use packed::Packed;
 
 /// What an owner is told of the site with each event.
 pub(crate) struct Site<'a> {
@@ -101,11 +105,6 @@ impl Owner {
         }
     }
 
-    /// Its epoch.
-    pub(crate) fn epoch(&self) -> Stamp {
-        self.epoch
-    }
-
     /// Whether it answers requests.
     pub(crate) fn serves(&self) -> bool {
         let keeps_back = self.own != OwnClaim::Made && kept(Rule::AloneServes);
@@ -178,7 +177,7 @@ impl Owner {
         self.space.told.retain(|order| self.stack.get(*order).is_some());
         self.space.reading.retain(|order, _| self.stack.get(*order).is_some());
         let told = self.copies.values().filter(|copy| copy.mover == member).map(|copy| copy.intent);
-        let logged = log.under_way().into_iter().filter(|intent| intent.file == self.file);
+        let logged = log.under_way_of(self.file);
         let under_way: Vec<Intent> = told.chain(logged).collect();
         self.copies.retain(|_, copy| copy.mover != member);
         for intent in under_way {
@@ -257,6 +256,7 @@ impl Owner {
             self.try_all(site, mail);
             self.forget_dead(site, mail);
         }
+        self.space.holds_out = site.buried.keys().any(|member| self.stack.has_of(*member));
     }
 }
 

@@ -134,6 +134,21 @@ impl Stack {
         self.unsynced.range(lowest..).next().is_some_and(|(member, ..)| *member == of)
     }
 
+    /// Whether something of any member is not durable.
+    pub(crate) fn awaits_any(&self) -> bool {
+        !self.unsynced.is_empty()
+    }
+
+    /// Whether dead records are to be forgotten, and nobody has been told.
+    pub(crate) fn is_ripening(&self) -> bool {
+        !self.ripe.is_empty()
+    }
+
+    /// Whether a member's log has records of the file.
+    pub(crate) fn has_of(&self, of: MemberId) -> bool {
+        self.of_member(of).next().is_some()
+    }
+
     fn of_member(&self, of: MemberId) -> impl Iterator<Item = &Stacked> {
         let lowest = (of, Order { epoch: Default::default(), seq: 0 });
         let all = self.of.range(lowest..).take_while(move |(member, _)| *member == of);

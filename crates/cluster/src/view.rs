@@ -163,6 +163,11 @@ impl View {
         (mixed % self.slots.len() as u64) as u16
     }
 
+    /// For each slot what that says of it.
+    pub(crate) fn for_each_slot(&self, says: impl Fn(u16) -> bool) -> Vec<bool> {
+        (0..self.slots.len()).map(|slot| says(slot as u16)).collect()
+    }
+
     /// The agent that is home of a slot.
     pub(crate) fn holder(&self, slot: u16) -> Seat {
         self.slots[slot as usize].holder

@@ -108,7 +108,7 @@ impl Overlay {
         let Some(cluster) = self.sharing.get_mut().filter(|cluster| cluster.member.has_logs_of_others()) else {
             return;
         };
-        for file in cluster.member.orphans().into_iter().take(ORPHANS_MAX) {
+        for file in cluster.member.orphans(ORPHANS_MAX) {
             cluster.member.own(file);
         }
         for (file, of) in cluster.begin_salvages(SALVAGES_MAX) {
@@ -235,7 +235,8 @@ impl Overlay {
             cluster::Output::Fence { file, epoch, call, range } => self.fence(shared, file, (epoch, call, range)),
             cluster::Output::Answer(id, _, answer) => self.told(shared, Cluster::asked(id), answer),
             // No member records anything for another, and none holds less than a file.
-            cluster::Output::Clear(..)
+            cluster::Output::Owner(_)
+            | cluster::Output::Clear(..)
             | cluster::Output::Lengthen(_)
             | cluster::Output::Append(_)
             | cluster::Output::Barrier

@@ -155,6 +155,7 @@ impl System for World {
             }
         }
         self.purge();
+        self.in_step()?;
         self.one_owner()?;
         self.one_record_a_place()
     }

@@ -41,6 +41,15 @@ impl World {
         });
     }
 
+    /// What an agent looks at now and then is all that is at work.
+    pub(super) fn in_step(&self) -> Result<(), String> {
+        let agents = self.nodes.iter().filter_map(|node| node.get().agent.as_ref());
+        match agents.into_iter().all(Member::is_in_step) {
+            true => Ok(()),
+            false => Err("an index is not what a walk finds".into()),
+        }
+    }
+
     pub(super) fn one_owner(&self) -> Result<(), String> {
         for file in (0..self.row.files).map(|file| FileId(u64::from(file))) {
             let owns = |node: &Node| {

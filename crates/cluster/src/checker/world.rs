@@ -127,7 +127,7 @@ impl World {
         match output {
             Output::Send(envelope) => self.send(envelope),
             // A thread that waits hears that it is to look again.
-            Output::Append(_) | Output::Alone(_) => {}
+            Output::Append(_) | Output::Alone(_) | Output::Owner(_) => {}
             Output::Answer(id, _, answer) => self.answer(node, id, answer),
             Output::Lengthen(record) => {
                 self.change(node, |node| node.lengthening.push((record, None)));

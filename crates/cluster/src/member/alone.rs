@@ -7,7 +7,7 @@ use crate::names::{FileId, Seat, Stamp};
 #[cfg(test)]
 use crate::names::{Order, RequestId};
 use crate::output::Output;
-use crate::owner::Owner;
+use crate::owner::{Owner, Packed};
 #[cfg(test)]
 use crate::record::{Entry, Record, What};
 #[cfg(test)]
@@ -24,29 +24,29 @@ impl Member {
         assert!(self.view.seats().is_empty(), "who has seen a view asks homes");
         let mut owner = Owner::named(file, Stamp::FIRST, Vec::new(), false);
         owner.keep_back(self.seat.member);
-        self.owners.insert(file, owner);
-        self.guests.entry(file).or_default().on_owned(self.seat, Stamp::FIRST);
+        self.owners.insert(file, Packed::new(owner));
+        self.guests.at(file).on_owned(self.seat, Stamp::FIRST);
         self.settle_own(file);
     }
 
     /// Whether the member has the file to itself.
     pub fn is_alone(&self, file: FileId) -> bool {
-        !self.expelled && self.owners.get(&file).is_some_and(Owner::is_alone)
+        !self.expelled && self.owners.get(file).is_some_and(Packed::is_alone)
     }
 
     /// Whether the member is about to have the file to itself: others have not answered.
     pub fn may_be_alone(&self, file: FileId) -> bool {
-        self.owners.get(&file).is_some_and(Owner::keeps_back)
+        self.owners.get(file).is_some_and(Packed::keeps_back)
     }
 
     /// Whether its threads read and write all of the slow file without asking.
     pub fn holds(&self, file: FileId) -> bool {
-        self.guests.get(&file).is_some_and(|guest| guest.is_absent(ALL))
+        self.guests.get(file).is_some_and(|guest| guest.is_absent(ALL))
     }
 
     /// The file's owner, if it is known.
     pub fn owner_of(&self, file: FileId) -> Option<Seat> {
-        self.guests.get(&file)?.owner().map(|(owner, _)| owner)
+        self.guests.get(file)?.owner().map(|(owner, _)| owner)
     }
 
     /// A program has opened the file: its home is asked who owns it, so that this is known when it is needed. What is
@@ -76,22 +76,21 @@ impl Member {
             return;
         }
         self.out.push(Output::Alone(file));
-        let asked = self.guests.get_mut(&file).map(|guest| guest.take_asked()).unwrap_or_default();
+        let asked = self.guests.get_mut(file).map(|mut guest| guest.take_asked()).unwrap_or_default();
         self.out.extend(asked.into_iter().map(|asked| Output::Answer(asked.id, asked.ask.range(), Answer::Again)));
     }
 
     /// For the checker: what the rules of one node record of a file that is alone, or that leaves flash.
     #[cfg(test)]
     pub(crate) fn record_alone(&mut self, file: FileId, range: Range, what: What, by: Option<RequestId>) {
-        let alone = self.owners.get_mut(&file).filter(|owner| owner.is_alone()).map(Owner::next);
+        let alone = self.owners.get_mut(file).filter(|owner| owner.is_alone()).map(|mut owner| owner.unfold().next());
         let order = alone.or_else(|| self.log.last(file).map(|Order { epoch, seq }| Order { epoch, seq: seq + 1 }));
         let order = order.expect("it is alone, or was");
         self.append(Entry::Record(Record { file, order, range, what, by }));
     }
 
     pub(super) fn settle_all_own(&mut self) {
-        let kept: Vec<FileId> =
-            self.owners.iter().filter(|(_, owner)| owner.keeps_back()).map(|(file, _)| *file).collect();
+        let kept: Vec<FileId> = self.owners.index().settling().collect();
         kept.into_iter().for_each(|file| self.settle_own(file));
     }
 }

@@ -1,6 +1,6 @@
 //! What threads of the node ask, and what the runtime has done for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use headstart_units::Nanos;
 use headstart_units::request::Range;
@@ -10,7 +10,7 @@ use crate::member::{Intended, Member};
 use crate::message::{Answer, Ask, Message};
 use crate::names::{FileId, MemberId, Order, RequestId, Seat, Stamp};
 use crate::output::Output;
-use crate::owner::Owner;
+use crate::owner::Packed;
 use crate::record::{Entry, Intent, Record};
 use crate::rules::{Rule, kept};
 
@@ -22,12 +22,13 @@ impl Member {
             self.out.push(Output::Answer(id, ask.range(), Answer::Done));
             return;
         }
-        let guest = self.guests.entry(file).or_default();
+        let mut guest = self.guests.at(file);
         if guest.is_absent(ask.range()) && matches!(ask, Ask::Read { .. } | Ask::Write { .. }) {
             self.out.push(Output::Answer(id, ask.range(), Answer::Absent));
             return;
         }
         guest.ask(Asked { id, ask });
+        drop(guest);
         self.forward(file);
         self.hear_own();
     }
@@ -44,11 +45,11 @@ impl Member {
     }
 
     pub(super) fn forward(&mut self, file: FileId) {
-        if self.owners.get(&file).is_some_and(Owner::keeps_back) {
+        if self.owners.get(file).is_some_and(Packed::keeps_back) {
             return;
         }
         let home = self.view.home(file);
-        let messages = self.guests.get(&file).map(|guest| guest.forward(file, home));
+        let messages = self.guests.get(file).map(|guest| guest.forward(file, home));
         for (seat, message) in messages.unwrap_or_default() {
             self.send(seat, message);
         }
@@ -56,7 +57,7 @@ impl Member {
 
     /// Says again which threads write, where one has ended since the owner was told.
     pub(super) fn list_again(&mut self, file: FileId) {
-        let guest = self.guests.get(&file);
+        let guest = self.guests.get(file);
         let list = guest.and_then(|guest| Some((guest.owner()?, guest.last_list()?.clone())));
         if let Some(((owner, epoch), writers)) = list {
             self.send(owner, Message::StillWriting(file, epoch, writers));
@@ -65,13 +66,14 @@ impl Member {
 
     /// Bits of a range are set, and these threads still write the slow file.
     pub fn on_fenced(&mut self, file: FileId, epoch: Stamp, call: Option<u64>, range: Range, found: Found) {
-        let Some(guest) = self.guests.get_mut(&file) else {
+        let Some(mut guest) = self.guests.get_mut(file) else {
             return;
         };
         let Some((owner, _)) = guest.owner().filter(|(_, own)| *own == epoch) else {
             return;
         };
         let writers = guest.list(found, false);
+        drop(guest);
         let message = match call {
             Some(number) => Message::CalledIn(file, epoch, number, range, writers),
             None => Message::Claimed { file, epoch, log: self.log.of(file), writers },
@@ -88,11 +90,12 @@ impl Member {
 
     /// A thread that had been named as a writer has ended; these still write.
     pub fn on_writer_ended(&mut self, file: FileId, found: Found) {
-        let Some(guest) = self.guests.get_mut(&file) else {
+        let Some(mut guest) = self.guests.get_mut(file) else {
             return;
         };
-        let writers = guest.list(found, true);
-        if let Some((owner, epoch)) = guest.owner() {
+        let (writers, owned) = (guest.list(found, true), guest.owner());
+        drop(guest);
+        if let Some((owner, epoch)) = owned {
             self.send(owner, Message::StillWriting(file, epoch, writers));
         }
         self.hear_own();
@@ -101,13 +104,15 @@ impl Member {
     /// An owner orders a record of this node.
     pub(super) fn on_ordered(&mut self, from: Seat, record: Record) {
         let file = record.file;
-        let guest = self.guests.entry(file).or_default();
-        if !guest.takes(record.order.epoch) {
+        let guest = self.guests.at(file);
+        let (takes, was_forgotten) = (guest.takes(record.order.epoch), guest.was_forgotten(record.order));
+        drop(guest);
+        if !takes {
             return;
         }
         let at = match self.log.find(file, record.order) {
             Some((_, at)) => at,
-            None if guest.was_forgotten(record.order) => return,
+            None if was_forgotten => return,
             None if self.lengthen(from, record) => return,
             None => self.append(Entry::Record(record)),
         };
@@ -118,7 +123,7 @@ impl Member {
     pub(super) fn appended(&mut self, from: Seat, record: Record, at: u64) {
         let file = record.file;
         self.send(from, Message::Appended(file, record.order, at, at < self.log.durable()));
-        let waited = record.by.and_then(|id| self.guests.get_mut(&file).and_then(|guest| guest.answered(id)));
+        let waited = record.by.and_then(|id| self.guests.get_mut(file).and_then(|mut guest| guest.answered(id)));
         if let Some(asked) = waited {
             self.out.push(Output::Answer(asked.id, asked.ask.range(), Answer::Done));
         }
@@ -147,11 +152,11 @@ impl Member {
             forgotten.entry(file).or_default().push(order);
         }
         for (file, orders) in forgotten {
-            if let Some((owner, epoch)) = self.guests.get(&file).and_then(Guest::owner) {
+            if let Some((owner, epoch)) = self.guests.get(file).and_then(Guest::owner) {
                 self.send(owner, Message::Forgotten(file, epoch, orders));
             }
         }
-        let owners: BTreeSet<Seat> = self.guests.values().filter_map(|guest| Some(guest.owner()?.0)).collect();
+        let owners: Vec<Seat> = self.guests.index().owners().collect();
         for owner in owners {
             self.send(owner, Message::Synced(self.log.durable()));
         }
@@ -161,7 +166,7 @@ impl Member {
     /// An owner has records forgotten: their places are free, as what covers them is durable, and stays until it has
     /// heard that this is durable too.
     pub(super) fn on_free(&mut self, from: Seat, file: FileId, epoch: Stamp, orders: Vec<Order>, floor: Order) {
-        if !self.guests.entry(file).or_default().on_free(epoch, floor) {
+        if !self.guests.at(file).on_free(epoch, floor) {
             return;
         }
         let (mut gone, mut new) = (Vec::new(), Vec::new());
@@ -184,16 +189,18 @@ impl Member {
 
     /// An owner orders a copy.
     pub(super) fn on_copy(&mut self, from: Seat, intent: Intent, of: MemberId, place: u64) {
-        let guest = self.guests.entry(intent.file).or_default();
+        let mut guest = self.guests.at(intent.file);
         if !guest.takes(intent.copy.epoch) {
             return;
         }
         guest.on_owned(from, intent.copy.epoch);
+        let was_forgotten = guest.was_forgotten(intent.copy);
+        drop(guest);
         if kept(Rule::CopyTwice) {
             match self.log.has_ended(&intent) {
                 Some(true) => return self.send(from, Message::Copied(intent, false)),
                 Some(false) => return,
-                None if guest.was_forgotten(intent.copy) => return,
+                None if was_forgotten => return,
                 None => {}
             }
         }
@@ -218,7 +225,7 @@ impl Member {
     pub fn on_copied(&mut self, intent: Intent, copied: bool) {
         self.intended.retain(|intended| intended.intent != intent);
         self.append(Entry::Ended(intent));
-        if let Some((owner, _)) = self.guests.get(&intent.file).and_then(|guest| guest.owner()) {
+        if let Some((owner, _)) = self.guests.get(intent.file).and_then(|guest| guest.owner()) {
             self.send(owner, Message::Copied(intent, copied));
         }
         self.hear_own();

@@ -37,8 +37,10 @@ impl Member {
         let Some(from) = self.lengthening.remove(&(file, record.order)) else {
             return;
         };
-        let guest = self.guests.entry(file).or_default();
-        if guest.takes(record.order.epoch) && !guest.was_forgotten(record.order) {
+        let guest = self.guests.at(file);
+        let takes = guest.takes(record.order.epoch) && !guest.was_forgotten(record.order);
+        drop(guest);
+        if takes {
             let at = self.append(Entry::Record(record));
             self.appended(from, record, at);
         }

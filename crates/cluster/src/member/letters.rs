@@ -1,11 +1,12 @@
 //! What other members say, by who it is for: the home, the owner, the guest.
 
+use crate::files::Beside;
 use crate::guest::{ALL, Found, NONE, Told};
 use crate::member::Member;
 use crate::message::{Answer, Ask, Envelope, Message};
 use crate::names::{FileId, MemberId, RequestId, Seat, Stamp};
 use crate::output::Output;
-use crate::owner::Owner;
+use crate::owner::{Owner, Packed};
 use crate::record::Record;
 use crate::rules::{Rule, kept};
 
@@ -45,10 +46,13 @@ impl Member {
                 for slot in &slots {
                     self.undeclared.remove(slot);
                 }
+                if self.undeclared.is_empty() {
+                    self.moved = Beside::default();
+                }
             }
             // The home is asked when what waits is said again: at once, the two would go round until the one that was
             // named hears of it.
-            Message::NotMine(file, epoch) => self.guests.entry(file).or_default().on_not_mine(from, epoch),
+            Message::NotMine(file, epoch) => self.guests.at(file).on_not_mine(from, epoch),
             Message::Holds(..) | Message::OwnedBy(..) | Message::Yours { .. } => self.hear_home(message),
             Message::Claim(..) | Message::CallIn(..) | Message::Answered(..) => self.hear_owner(from, message),
             Message::Ordered { file, order, range, what, by } => {
@@ -101,17 +105,17 @@ impl Member {
 
     /// The home has heard that this member gave a file up.
     fn on_released(&mut self, file: FileId, epoch: Stamp, stamp: Stamp) {
-        if self.owner_has(file, epoch) && self.owners.get(&file).is_some_and(Owner::is_given_up) {
-            self.owners.remove(&file);
+        if self.owner_has(file, epoch) && self.owners.get(file).is_some_and(Packed::is_given_up) {
+            self.owners.remove(file);
             let seat = self.seat;
-            self.guests.entry(file).or_default().on_released(seat, epoch, stamp);
+            self.guests.at(file).on_released(seat, epoch, stamp);
             self.forward(file);
         }
     }
 
     /// The owner of a file, if it has that epoch.
     fn owner_has(&self, file: FileId, epoch: Stamp) -> bool {
-        self.owners.get(&file).is_some_and(|owner| owner.epoch() == epoch)
+        self.owners.get(file).is_some_and(|owner| owner.epoch() == epoch)
     }
 
     fn as_owner(&mut self, from: Seat, message: Message) {
@@ -144,7 +148,10 @@ impl Member {
             Message::Appended(file, order, at, durable) if self.owner_has(file, order.epoch) => {
                 self.with_owner(file, |owner, site, mail| owner.on_appended(site, order, (at, durable), mail));
             }
-            Message::Synced(upto) => self.with_owners(|owner, site, mail| owner.on_synced(site, from, upto, mail)),
+            Message::Synced(upto) => {
+                let files: Vec<FileId> = self.owners.index().awaiting_barriers().collect();
+                self.with_owners(files, |owner, site, mail| owner.on_synced(site, from, upto, mail));
+            }
             Message::Forgotten(file, epoch, orders) if self.owner_has(file, epoch) => {
                 self.with_owner(file, |owner, site, mail| owner.on_forgotten(site, from, &orders, mail));
             }
@@ -166,19 +173,19 @@ impl Member {
         match message {
             Message::Holds(file, stamp) => self.on_holds(file, stamp),
             Message::OwnedBy(file, owner, epoch) => {
-                let news = self.guests.entry(file).or_default().on_owned(owner, epoch);
+                let news = self.guests.at(file).on_owned(owner, epoch);
                 if news {
                     self.forward(file);
                 }
             }
             Message::Yours { file, epoch, ask, logged } => {
-                let newer = self.owners.get(&file).is_none_or(|owner| owner.epoch() < epoch);
-                if newer && self.guests.entry(file).or_default().on_owned(self.seat, epoch) {
+                let newer = self.owners.get(file).is_none_or(|owner| owner.epoch() < epoch);
+                if newer && self.guests.at(file).on_owned(self.seat, epoch) {
                     let mut owner = Owner::named(file, epoch, ask, logged);
                     if self.keeps_back {
                         owner.keep_back(self.seat.member);
                     }
-                    self.owners.insert(file, owner);
+                    self.owners.insert(file, Packed::new(owner));
                     self.with_owner(file, |owner, site, mail| {
                         owner.on_view(site, mail);
                         owner.again(site, mail);
@@ -192,7 +199,7 @@ impl Member {
     }
 
     fn on_holds(&mut self, file: FileId, stamp: Stamp) {
-        let guest = self.guests.entry(file).or_default();
+        let mut guest = self.guests.at(file);
         if !guest.on_holds(stamp) {
             return;
         }
@@ -207,13 +214,14 @@ impl Member {
             guest.answered(asked.id);
             self.out.push(Output::Answer(asked.id, asked.ask.range(), answer));
         }
+        drop(guest);
         self.forward(file);
     }
 
     fn hear_owner(&mut self, from: Seat, message: Message) {
         match message {
             Message::Claim(file, epoch) => {
-                let counts = self.guests.entry(file).or_default().on_claim(from, epoch);
+                let counts = self.guests.at(file).on_claim(from, epoch);
                 if counts && self.lengthens(file) && kept(Rule::LengthInClaim) {
                     self.claimed_while_lengthening.insert(file, epoch);
                 } else if counts {
@@ -226,13 +234,13 @@ impl Member {
                 }
             }
             Message::CallIn(file, epoch, number, range) => {
-                let counts = self.guests.entry(file).or_default().on_call(from, epoch, number, range);
+                let counts = self.guests.at(file).on_call(from, epoch, number, range);
                 if counts {
                     self.out.push(Output::Fence { file, epoch, call: Some(number), range });
                 }
             }
             Message::Answered(file, epoch, id, number, range, answer) => {
-                let told = self.guests.entry(file).or_default().on_answered(epoch, id, number, range, answer);
+                let told = self.guests.at(file).on_answered(epoch, id, number, range, answer);
                 match told {
                     Told::Nothing => {}
                     Told::AskAgain(asked) => self.send(from, Message::Asked(file, epoch, asked.id, asked.ask)),

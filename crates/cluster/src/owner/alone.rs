@@ -12,7 +12,7 @@ use crate::rules::{Rule, kept};
 
 /// The owner's claim to its own member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum OwnClaim {
+pub(crate) enum OwnClaim {
     /// It is made as all others.
     Made,
     /// It is kept back, and others have not answered theirs.
@@ -26,16 +26,6 @@ impl Owner {
     pub(crate) fn keep_back(&mut self, me: MemberId) {
         self.claiming.remove(&me);
         self.own = OwnClaim::KeptBack;
-    }
-
-    /// Whether it does, so that threads of its own member do not ask it.
-    pub(crate) fn keeps_back(&self) -> bool {
-        self.own != OwnClaim::Made
-    }
-
-    /// Whether its own member has the file to itself.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.own == OwnClaim::Alone
     }
 
     /// Claims the file from its own member as well.

@@ -20,6 +20,15 @@ pub(super) struct Space {
     pub(super) told: BTreeSet<Order>,
     /// Members that are out and whose logs have nothing of the file; whether the home has heard so.
     pub(super) drained: BTreeMap<MemberId, bool>,
+    /// Logs of members that are out have records here.
+    pub(super) holds_out: bool,
+}
+
+impl Space {
+    /// Whether something is said again.
+    pub(super) fn has_to_say(&self) -> bool {
+        !self.reading.is_empty() || !self.told.is_empty() || self.drained.values().any(|heard| !heard)
+    }
 }
 
 impl Owner {
@@ -93,6 +102,11 @@ impl Owner {
         self.serves() && idle && !members.is_empty() && members.into_iter().all(is_over)
     }
 
+    /// Whether logs of members that are out have records of the file.
+    pub(crate) fn holds_out(&self) -> bool {
+        self.space.holds_out
+    }
+
     /// Tells the home of members that are out, whose logs have nothing of the file any more that may count.
     pub(super) fn tell_drained(&mut self, site: &Site<'_>, again: bool, mail: &mut Mail) {
         if !self.serves() {
@@ -154,10 +168,5 @@ impl Owner {
         self.stage == Stage::GivenUp
             || self.space.drained.values().any(|heard| !heard)
             || self.space.told.iter().any(|order| self.stack.get(*order).is_some_and(can_forget))
-    }
-
-    /// Whether the home alone has to hear that the file was given up.
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.stage == Stage::GivenUp
     }
 }
