@@ -91,6 +91,7 @@ bench-carl: build
 	@python3 lab/bench/carl.py
 
 bench-cluster: build
+	$(CARGO) build --release --package headstart-sim --example member_bytes
 	@python3 lab/bench/cluster.py
 
 bench-sim: build

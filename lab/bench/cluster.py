@@ -8,7 +8,7 @@ BASELINE=DIRECTORY with `headstart` and `libheadstart.so` of another version mea
 
 import sys
 
-from cells import cluster_hard, cluster_jobs, cluster_member, cluster_opens, cluster_scale, cluster_takeover
+from cells import cluster_hard, cluster_jobs, cluster_member, cluster_memory, cluster_opens, cluster_scale, cluster_takeover
 from harness import in_turns, measure_parts
 
 
@@ -29,7 +29,7 @@ PARTS = {
     "takeover_s": lambda: {"takeover_s": cluster_takeover.measure()},
     "guest_commit_us": not_yet("guest_commit_us", "files that several nodes use lie on the disks: no guest commits"),
     "sim": lambda: {"sim": cluster_scale.measure()},
-    "member_bytes": not_yet("member_bytes", "nothing has measured a member of 1,000 with 1,000,000 known files yet"),
+    "member_bytes": lambda: {"member_bytes": cluster_memory.measure()},
 }
 
 

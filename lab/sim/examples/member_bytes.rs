@@ -5,7 +5,8 @@
 //! ```
 //!
 //! `headstart-cluster`'s machines alone, with 1,000 members and 1,000,000 files unless told otherwise. Memory is what the
-//! allocator gives out for what was asked for, as glibc rounds it; time is the wall's.
+//! allocator gives out for what was asked for, as glibc rounds it; time is the wall's. The last line is a JSON object, for
+//! `make bench-cluster`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -49,6 +50,8 @@ const SLOTS: usize = 4096;
 const TIMING: Timing = Timing { hold: Nanos(30_000_000_000), margin: Nanos(5_000_000_000) };
 /// The member that is measured.
 const OWN: u16 = 0;
+/// So often is said again what one thread waits for.
+const TICKS: u32 = 100;
 
 fn seat(node: u16) -> Seat {
     Seat { member: MemberId { node, life: 0 }, incarnation: 0 }
@@ -108,7 +111,8 @@ fn timed(act: impl FnOnce()) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }
 
-fn measure(members: u16, files: usize, known: Known) {
+/// The JSON member of one kind of files.
+fn measure(members: u16, files: usize, known: Known) -> String {
     let mut site = Site::new(members);
     let names: Vec<FileId> = site.files(matches!(known, Known::Home)).take(files).collect();
     let before = LIVE.load(Relaxed);
@@ -129,16 +133,25 @@ fn measure(members: u16, files: usize, known: Known) {
     let unknown = site.files(false).nth(files).expect("there are always more");
     site.member.ask(unknown, RequestId { slot: 1, seq: 1 }, Ask::Read { range: Range::new(0, u64::MAX) });
     site.member.take_outputs();
-    let waits_ms = timed(|| drop(site.member.waits_for()));
-    let again_ms = timed(|| site.member.again());
-    site.member.take_outputs();
+    let ticks_ms = timed(|| {
+        for _ in 0..TICKS {
+            assert_eq!(site.member.waits_for().len(), 1, "the home of that file");
+            site.member.again();
+            site.member.take_outputs();
+        }
+    });
+    let tick_us = ticks_ms * 1e3 / f64::from(TICKS);
     let next = Arc::new(site.view.joined(MemberId { node: site.members, life: 0 }).expect("it is new"));
     let view_ms = timed(|| site.member.on_view(Nanos(3), Nanos(4), next));
     let said = site.member.take_outputs().len();
     println!(
-        "{known:?}: {bytes:.0} bytes a file, {ns:.0} ns a message; whom it waits for {waits_ms:.1} ms, again {again_ms:.1} ms, \
+        "{known:?}: {bytes:.0} bytes a file, {ns:.0} ns a message; whom it waits for and again {tick_us:.1} us, \
          a member more {view_ms:.1} ms and {said} messages"
     );
+    let name = format!("{known:?}").to_lowercase();
+    format!(
+        r#""{name}": {{"bytes": {bytes:.0}, "message_ns": {ns:.0}, "tick_us": {tick_us:.1}, "view_ms": {view_ms:.1}}}"#
+    )
 }
 
 fn main() {
@@ -152,5 +165,6 @@ fn main() {
     wire::encode_view(&site.view, &mut view);
     println!("{members} members: {rest} bytes at rest, its view included, which the register holds in {}", view.len());
     drop(site);
-    [Known::Absent, Known::Alone, Known::Home].into_iter().for_each(|known| measure(members, files, known));
+    let all = [Known::Absent, Known::Alone, Known::Home].map(|known| measure(members, files, known)).join(", ");
+    println!(r#"{{"members": {members}, "files": {files}, {all}}}"#);
 }
