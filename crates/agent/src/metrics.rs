@@ -23,7 +23,8 @@ pub fn samples(status: &Status) -> Vec<Sample> {
         [cluster.members, cluster.view, deadline_ns, cluster.waits_for.len() as u64, cluster.files_shared]
     });
     let [members, view, deadline_ns, awaited, shared] = of_nodes.unwrap_or_default();
-    let stands: [(&'static Family, u64); 18] = [
+    let traffic = status.cluster.as_ref().map(|cluster| cluster.traffic).unwrap_or_default();
+    let stands: [(&'static Family, u64); 23] = [
         (&families::CAPACITY, status.capacity_bytes),
         (&families::MAPPED, status.mapped_bytes),
         (&families::DIRTY, status.dirty_bytes),
@@ -39,6 +40,11 @@ pub fn samples(status: &Status) -> Vec<Sample> {
         (&families::DEADLINE, deadline_ns),
         (&families::AWAITED, awaited),
         (&families::SHARED, shared),
+        (&families::SENT_LETTERS, traffic.sent_letters_total),
+        (&families::SENT_PACKETS, traffic.sent_packets_total),
+        (&families::SENT_BYTES, traffic.sent_bytes_total),
+        (&families::RECEIVED_LETTERS, traffic.received_letters_total),
+        (&families::RECEIVED_BYTES, traffic.received_bytes_total),
         (&families::REGION_FILES, status.placement.files),
         (&families::REGIONS, status.placement.wanted_bytes),
         (&families::REGIONS_PLACED, status.placement.placed_bytes),

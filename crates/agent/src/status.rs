@@ -222,6 +222,35 @@ pub struct ClusterStatus {
     pub files_missing: Vec<String>,
     /// Files that this node has to itself: what is on its flash is theirs.
     pub files_alone: u64,
+    /// What its agent and others have written to each other.
+    #[serde(default)]
+    pub traffic: Traffic,
+}
+
+/// What an agent and those of other nodes have written to each other since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// Messages sent.
+    pub sent_letters_total: u64,
+    /// Packets in which they went: what waits for the same node goes in one.
+    pub sent_packets_total: u64,
+    /// Bytes of these, before encryption.
+    pub sent_bytes_total: u64,
+    /// Messages that came.
+    pub received_letters_total: u64,
+    /// Bytes of these.
+    pub received_bytes_total: u64,
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, more: Traffic) {
+        self.sent_letters_total += more.sent_letters_total;
+        self.sent_packets_total += more.sent_packets_total;
+        self.sent_bytes_total += more.sent_bytes_total;
+        self.received_letters_total += more.received_letters_total;
+        self.received_bytes_total += more.received_bytes_total;
+    }
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -1,6 +1,6 @@
 //! This agent's connections to the others, who are known by their places.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
@@ -12,12 +12,15 @@ use crate::cluster::roster::{Member, Place, Roster, Standing};
 use crate::cluster::terms::VERSION;
 use crate::error::Result;
 use crate::site::{ClusterSite, Site};
+use crate::status::Traffic;
 
 /// See the module.
 pub(crate) struct Links {
     transport: Transport,
     peers: BTreeMap<Place, Peer>,
     scratch: Vec<u8>,
+    /// With those that are forgotten.
+    past: Traffic,
 }
 
 struct Peer {
@@ -41,7 +44,7 @@ impl Links {
         let silence = std::time::Duration::from_nanos(cluster.timing.hold.0 / 3);
         let options = Options { listen: cluster.listen.clone(), silence, ..Options::default() };
         let transport = Transport::start(identity, &key, options)?;
-        Ok(Links { transport, peers: BTreeMap::new(), scratch: Vec::new() })
+        Ok(Links { transport, peers: BTreeMap::new(), scratch: Vec::new(), past: Traffic::default() })
     }
 
     /// Where others reach this member.
@@ -68,6 +71,7 @@ impl Links {
             .collect();
         for place in &gone {
             let peer = self.peers.remove(place).expect("it was found");
+            self.past = self.with(|id| id == peer.id);
             self.transport.forget(peer.id);
         }
         for (place, member) in members {
@@ -79,6 +83,27 @@ impl Links {
             }
         }
         gone
+    }
+
+    /// What went and came since the start.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let known: BTreeSet<PeerId> = self.peers.values().map(|peer| peer.id).collect();
+        self.with(|id| known.contains(&id))
+    }
+
+    /// The same with these, and with those that are forgotten.
+    fn with(&self, is_meant: impl Fn(PeerId) -> bool) -> Traffic {
+        let mut all = self.past;
+        for (_, _, counters) in self.transport.peers().filter(|(id, ..)| is_meant(*id)) {
+            all += Traffic {
+                sent_letters_total: counters.sent_messages_total,
+                sent_packets_total: counters.sent_packets_total,
+                sent_bytes_total: counters.sent_bytes,
+                received_letters_total: counters.received_messages_total,
+                received_bytes_total: counters.received_bytes,
+            };
+        }
+        all
     }
 
     /// The member behind a peer's number.

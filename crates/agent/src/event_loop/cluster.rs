@@ -317,6 +317,7 @@ impl EventLoop<'_> {
             files_shared: self.tiers.overlay.files_shared() as u64,
             files_missing: self.missing_files(),
             files_alone: self.tiers.overlay.files_alone() as u64,
+            traffic: membership.door.as_ref().map(|door| door.links.traffic()).unwrap_or_default(),
         })
     }
 

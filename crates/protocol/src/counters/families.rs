@@ -98,6 +98,11 @@ families! {
     DEADLINE: "headstart_deadline_seconds", Gauge, Nanoseconds, "For how long programs go on without another look at the membership service.";
     AWAITED: "headstart_awaited_members", Gauge, Count, "Other nodes of which something is awaited.";
     SHARED: "headstart_shared_files", Gauge, Count, "Known files that other nodes use too, or may: they stay on the disks.";
+    SENT_LETTERS: "headstart_sent_letters_total", Counter, Count, "Messages to agents of other nodes.";
+    SENT_PACKETS: "headstart_sent_packets_total", Counter, Count, "Packets in which they went: what waits for the same node goes in one.";
+    SENT_BYTES: "headstart_sent_bytes_total", Counter, Bytes, "Bytes of these packets, before encryption.";
+    RECEIVED_LETTERS: "headstart_received_letters_total", Counter, Count, "Messages of agents of other nodes.";
+    RECEIVED_BYTES: "headstart_received_bytes_total", Counter, Bytes, "Bytes of them.";
     REGION_FILES: "headstart_region_files", Gauge, Count, "Files with regions that belong on flash.";
     REGIONS: "headstart_region_bytes", Gauge, Bytes, "Bytes of these regions.";
     REGIONS_PLACED: "headstart_placed_region_bytes", Gauge, Bytes, "Bytes of these regions that are on flash.";
