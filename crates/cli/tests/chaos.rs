@@ -10,7 +10,7 @@ mod site;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -32,6 +32,14 @@ const COUNT: u64 = 15;
 /// How long a member may be silent, in seconds, before its programs wait: less than on a real site, to have many such
 /// times.
 const HOLD_S: u64 = 3;
+const MARGIN_S: u64 = 1;
+/// A look at those that wait for a node that is gone comes so long after the last one or later: each is an answer of an
+/// agent that waits, so that there are the fewer of them the slower the machine is.
+const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// Nobody waits for a node that is gone for more looks than that. Its lock has to be given up for a second, then the
+/// time has to pass in which its programs might have relied upon something, and the margin; what is done between takes
+/// some turns of agents that answer a look each.
+const LOOKS_MAX: u32 = 3 * (1 + HOLD_S + MARGIN_S) as u32 * 10;
 /// Within this time everybody goes on once nothing fails any more.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -41,6 +49,8 @@ enum Fault {
     AgentKilled,
     /// A node is gone with its memory, and comes back.
     PowerFailure,
+    /// The same, but it comes back only when the others have given it up.
+    Gone,
     AgentStopped,
     /// As by a scheduler that suspends a job, with everything that runs there.
     NodeStopped,
@@ -64,6 +74,11 @@ const FAULTS: &[Fault] = {
         NodeStopped,
         CutOff,
     ]
+};
+/// Those of a run in which nodes are given up; one of them is, whatever the seed.
+const FAULTS_WITH_GONE: &[Fault] = {
+    use Fault::*;
+    &[Gone, Gone, RankKilled, AgentKilled, AgentStopped, CutOff]
 };
 const FAULTS_WITH_ETCD: &[Fault] = {
     use Fault::*;
@@ -115,6 +130,8 @@ struct Chaos {
     random: Random,
     /// By place; a place is a node's.
     ranks: Vec<Option<Rank>>,
+    /// A node that is down for longer.
+    down: Option<usize>,
     boots: [u32; NODES + 1],
     started: u32,
     /// How often a node was given up by the others.
@@ -142,7 +159,7 @@ impl Chaos {
         let places = NODES * RANKS_A_NODE;
         let settings = vec![
             ("HEADSTART_CLUSTER_HOLD_S", HOLD_S.to_string()),
-            ("HEADSTART_CLUSTER_MARGIN_S", "1".to_string()),
+            ("HEADSTART_CLUSTER_MARGIN_S", MARGIN_S.to_string()),
             ("PYTHONDONTWRITEBYTECODE", "1".to_string()),
         ];
         let mut chaos = Chaos {
@@ -152,6 +169,7 @@ impl Chaos {
             files,
             random: Random(seed),
             ranks: (0..places).map(|_| None).collect(),
+            down: None,
             boots: [0; NODES + 1],
             started: 0,
             given_up: 0,
@@ -199,7 +217,9 @@ impl Chaos {
     fn tend(&mut self) {
         for place in 0..self.ranks.len() {
             let Some(rank) = &mut self.ranks[place] else {
-                self.start(place);
+                if self.down != Some(place / RANKS_A_NODE + 1) {
+                    self.start(place);
+                }
                 continue;
             };
             if let Some(status) = rank.child.try_wait().unwrap() {
@@ -240,6 +260,12 @@ impl Chaos {
         }
     }
 
+    /// Ranks work, and all nodes have something on flash.
+    fn begin(&mut self) {
+        self.wait(1000, 2000);
+        self.flash_takes_part();
+    }
+
     fn flash_takes_part(&mut self) {
         for node in 1..=NODES {
             let began = Instant::now();
@@ -276,6 +302,10 @@ impl Chaos {
 
     fn fault(&mut self) {
         let fault = self.faults[self.random.below(self.faults.len() as u64) as usize];
+        self.fail(fault);
+    }
+
+    fn fail(&mut self, fault: Fault) {
         *self.counts.entry(fault).or_default() += 1;
         let node = self.any_node();
         let name = node.to_string();
@@ -284,6 +314,7 @@ impl Chaos {
             Fault::RankKilled => self.kill_a_rank(),
             Fault::AgentKilled => self.signal_agent(node, "KILL"),
             Fault::PowerFailure => self.power_failure(node),
+            Fault::Gone => self.gone(node),
             Fault::AgentStopped => {
                 self.signal_agent(node, "STOP");
                 self.for_a_while();
@@ -321,6 +352,13 @@ impl Chaos {
     }
 
     fn power_failure(&mut self, node: usize) {
+        self.lose(node);
+        self.random.pause(10, 1500);
+        self.boot(node);
+    }
+
+    /// The power of a node fails, and its ranks are gone.
+    fn lose(&mut self, node: usize) {
         self.history.failed((node, self.boots[node]), now());
         self.nodes.succeed(&["kill", &node.to_string()]);
         for place in 0..self.ranks.len() {
@@ -330,12 +368,55 @@ impl Chaos {
                 self.take(&rank, false);
             }
         }
-        self.random.pause(10, 1500);
+    }
+
+    fn boot(&mut self, node: usize) {
         self.boots[node] += 1;
         self.nodes.succeed(&["start", &node.to_string()]);
         if self.faults.contains(&Fault::EtcdKilled) {
             self.nodes.succeed(&["etcd", &node.to_string()]);
         }
+    }
+
+    /// The power of a node fails for as long as it takes the others to give it up and to go on without it, which is not
+    /// for ever: see [`LOOKS_MAX`].
+    fn gone(&mut self, node: usize) {
+        self.lose(node);
+        self.down = Some(node);
+        let other = node % NODES + 1;
+        // Whoever drains wants what that node has, so that it is waited for.
+        let mut drain = self.headstart(other, &["drain"]).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut waiting: Vec<(PathBuf, u64)> =
+            self.ranks.iter().flatten().map(|rank| (rank.log.clone(), calls_ended(&rank.log))).collect();
+        let mut looks = 0;
+        loop {
+            let is_named = self.names(other, node);
+            // Those that were killed, or that have failed, wait for nothing.
+            let lives = |log: &PathBuf| self.ranks.iter().flatten().any(|rank| rank.log == *log);
+            waiting.retain(|(log, before)| lives(log) && calls_ended(log) == *before);
+            if !is_named && waiting.is_empty() {
+                break;
+            }
+            looks += 1;
+            assert!(looks <= LOOKS_MAX, "node {node} is still named: {is_named}; {waiting:?} wait for it");
+            self.tend();
+            std::thread::sleep(LOOK_PERIOD);
+        }
+        self.say(&format!("node {node} was given up, after {looks} looks of {LOOKS_MAX}"));
+        drain.wait().unwrap();
+        self.given_up += 1;
+        self.down = None;
+        self.boot(node);
+    }
+
+    /// Whether a node is one of those that have the directory, gone or not, as the agent of another one has it.
+    fn names(&self, of: usize, node: usize) -> bool {
+        let output = self.headstart(of, &["cluster", "status", "--json"]).output().unwrap();
+        let found: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+        let members = found.as_ref().and_then(|found| found.pointer("/nodes/members")?.as_array());
+        // What cannot be looked at has changed nothing.
+        let is_it = |member: &Value| member["name"] == format!("node{node}");
+        members.is_none_or(|members| members.iter().any(is_it))
     }
 
     /// Nothing fails any more: all ranks end by themselves, and every node drains and leaves.
@@ -397,6 +478,12 @@ impl Chaos {
     }
 }
 
+/// How many calls of a rank have returned, as its log says.
+fn calls_ended(log: &Path) -> u64 {
+    let log = fs::read_to_string(log).unwrap_or_default();
+    log.lines().filter(|line| line.starts_with("E ")).count() as u64
+}
+
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -404,8 +491,6 @@ fn number(variable: &str) -> Option<u64> {
 /// So many faults, with all reads checked at the end.
 fn run(chaos: Chaos, seed: u64, faults: u64) {
     let mut chaos = chaos;
-    chaos.wait(1000, 2000);
-    chaos.flash_takes_part();
     for _ in 0..faults {
         chaos.fault();
         chaos.wait(200, 1500);
@@ -428,9 +513,22 @@ fn seed() -> u64 {
 #[test]
 fn no_read_is_wrong_while_ranks_agents_nodes_and_the_network_fail() {
     let (seed, faults) = (seed(), number("FAULTS").unwrap_or(COUNT));
-    if let Some(chaos) = Chaos::up(seed, faults) {
+    if let Some(mut chaos) = Chaos::up(seed, faults) {
+        chaos.begin();
         run(chaos, seed, faults);
     }
+}
+
+#[test]
+fn no_read_is_wrong_and_nobody_waits_for_ever_while_nodes_are_gone_until_they_are_given_up() {
+    let (seed, faults) = (seed(), number("FAULTS").unwrap_or(COUNT) / 3);
+    let Some(mut chaos) = Chaos::up(seed, faults + 1) else { return };
+    chaos.faults = FAULTS_WITH_GONE;
+    chaos.begin();
+    chaos.fail(Fault::Gone);
+    assert_eq!(chaos.given_up, 1);
+    chaos.open_to_all(chaos.open + 1);
+    run(chaos, seed, faults);
 }
 
 /// Of the nodes' list in etcd, whose members fail one by one.
@@ -446,5 +544,6 @@ fn no_read_is_wrong_while_members_of_etcd_fail_too() {
         ("HEADSTART_CLUSTER_ETCD", format!("[{}]", servers.join(", "))),
         ("HEADSTART_CLUSTER_ETCD_ACCEPT_OLD", "true".into()),
     ]);
+    chaos.begin();
     run(chaos, seed, faults);
 }
