@@ -365,14 +365,50 @@ int main(int argc, char **argv)
 }
 "#;
 
-#[test]
-fn beside_a_program_without_the_library_nothing_is_on_flash_of_any_node() {
-    let Some(cluster) = Cluster::up(2, &[]) else { return };
+/// Makes the tool, which the library cannot be in; false, and a line that says why, where it cannot be made.
+fn has_tool(cluster: &Cluster) -> bool {
     let at = |name: &str| cluster.nodes.shared.join(name);
     fs::write(at("tool.c"), TOOL).unwrap();
     let tool = Command::new("cc").arg("-static").arg("-o").arg(at("tool")).arg(at("tool.c")).output().unwrap();
     if !tool.status.success() {
-        return println!("SKIPPED: the C compiler makes no static program here");
+        println!("SKIPPED: the C compiler makes no static program here");
+    }
+    tool.status.success()
+}
+
+#[test]
+fn who_starts_a_program_without_the_library_is_told_of_a_node_that_does_not_say_that_its_flash_is_empty() {
+    let Some(mut cluster) = Cluster::up(2, &[]) else { return };
+    // Nobody is given up meanwhile.
+    cluster.settings = vec![("HEADSTART_CLUSTER_HOLD_S", "3600".into())];
+    if !has_tool(&cluster) {
+        return;
+    }
+    let mut one = cluster.start("1", &own_file("one"));
+    one.awaits("written");
+    cluster.succeed("2", &["run", "--", "true"]);
+    assert!(cluster.json("1", &["status", "--json"])["mapped_bytes"].as_u64().unwrap() >= 1 << 20);
+    cluster.nodes.sh("1", "pkill -STOP -f '[h]eadstart agent'");
+    let (tool, file) = (cluster.nodes.shared.join("tool"), cluster.slow.join("one"));
+    let words = ["run", "--", text(&tool), text(&file)];
+    let output = cluster.headstart("2", &words).output().unwrap();
+    assert!(output.status.success(), "nobody waits for ever: {}", said(&output));
+    let told = said(&output);
+    assert!(told.contains("node number 0 does not answer") && told.contains("sees old bytes"), "{told}");
+    cluster.nodes.sh("1", "pkill -CONT -f '[h]eadstart agent'");
+    let output = cluster.headstart("2", &words).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.stdout == fs::read(&file).unwrap()[..65536] && is_own_file(&file), "all of it was written back");
+    one.go("written");
+    one.ends();
+}
+
+#[test]
+fn beside_a_program_without_the_library_nothing_is_on_flash_of_any_node() {
+    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let at = |name: &str| cluster.nodes.shared.join(name);
+    if !has_tool(&cluster) {
+        return;
     }
     let mut one = cluster.start(
         "1",
