@@ -21,6 +21,7 @@ figures! {
         slab_messages_total: MESSAGES [kind = "slab"];
         commit_messages_total: MESSAGES [kind = "commit"];
         read_messages_total: MESSAGES [kind = "read"];
+        confirm_messages_total: MESSAGES [kind = "confirm"];
         write_messages_total: MESSAGES [kind = "write"];
         write_done_messages_total: MESSAGES [kind = "write_done"];
         truncate_messages_total: MESSAGES [kind = "truncate"];
@@ -52,6 +53,7 @@ impl ServiceCounters {
             Request::Slab { .. } => &mut self.slab_messages_total,
             Request::Commit { .. } => &mut self.commit_messages_total,
             Request::Read { .. } => &mut self.read_messages_total,
+            Request::Confirm { .. } => &mut self.confirm_messages_total,
             Request::Write { .. } => &mut self.write_messages_total,
             Request::WriteDone { .. } => &mut self.write_done_messages_total,
             Request::Truncate { .. } | Request::Rearrange { .. } => &mut self.truncate_messages_total,

@@ -38,6 +38,14 @@ pub enum Answer {
         /// Bytes from the first one asked for.
         length: u64,
     },
+    /// Bytes that another node has, or that would be others without it: as `Flash`, or as `Disk`. What is read counts once
+    /// it is confirmed.
+    Remote {
+        /// Bytes from the first one asked for.
+        length: u64,
+        /// As `Flash`.
+        on_flash: bool,
+    },
     /// A direct-write lease.
     Go,
     /// It failed.
@@ -62,6 +70,7 @@ impl From<&Answer> for headstart_protocol::call::Answer {
             Answer::Flash { length } => Heard::Flash(length),
             Answer::Disk { length } => Heard::Disk(length),
             Answer::Sooner { length } => Heard::Sooner(length),
+            Answer::Remote { length, on_flash } => Heard::Remote { length, on_flash },
             Answer::Go => Heard::Go,
             Answer::Error { errno, .. } => Heard::Refused(errno),
         }

@@ -42,6 +42,7 @@ fn file_of(request: &Request<'_>) -> Option<u32> {
         Request::Slab { file, .. }
         | Request::Commit { file, .. }
         | Request::Read { file, .. }
+        | Request::Confirm { file }
         | Request::Write { file, .. }
         | Request::WriteDone { file, .. }
         | Request::Truncate { file, .. }
@@ -106,6 +107,8 @@ impl Overlay {
             Request::Write { file, offset, length, extends } => {
                 Begun::Waits(Operation::Write { file, range: Range::new(offset, length), extends })
             }
+            // Nobody is told so.
+            Request::Confirm { .. } => Begun::Answered(Answer::NoSpace),
             Request::WriteDone { file, offset, length } => self.end_write(slot, file, Range::new(offset, length)),
             Request::Truncate { file, size } => self.begin_truncation(shared, file, size),
             Request::TruncateDone { file, size, changed } => self.end_truncate(shared, slot, file, size, changed),

@@ -10,6 +10,7 @@
 //!               -> set, or does not count: publish, ask -> Ask(Read) -> Flash, piece by piece; release
 //!                                                                -> Slow -> Look -> it counts, or ask again
 //!                                             again for the rest -> free
+//!                                                 of another node: Ask(Confirm) -> it counts, or ask again
 //! write    part by part as policies answer: absorbed, or direct
 //!  absorb  publish as asking -> slab at hand, or Ask(Slab) -> Flash -> Push -> Look -> the same: ... -> free
 //!                                                                          -> changed: AskPushed(Commit)
@@ -32,6 +33,7 @@
 //! | slow-while-down | there is no way from a set bit to `Slow` but through the agent's answer |
 //! | read-no-lease, no-read-lease | a read lease is released after [`Call::on_moved`] of the last byte read under it |
 //! | list-no-validate, list-validate-early | a `Look` follows each `Flash` of a read by a listing |
+//! | no-alive, no-alive-disk, no-generation-flash | `Confirm` is asked after the last byte read of what another node has |
 //! | drop-first | `WriteDone` is asked after [`Call::on_moved`] of the write |
 //! | bit-after-commit, commit-twice | `Push` and `Commit` follow [`Call::on_moved`] of the flash write |
 //! | ring-no-validate, ring-no-fence | `Look` follows a push that fences ([`ring`](crate::ring)); what does not count is asked for under the same number |

@@ -7,8 +7,8 @@
 //! them, and its word is not taken for them.
 
 use super::shared::{
-    DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_GIVEN_UP, LEASE_NONE, LEASE_QUARANTINED,
-    LEASE_SLOW_READ, PIECES_MAX, Piece, Shared, Slab, Slot,
+    DIRECT_ORDERED, DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_GIVEN_UP, LEASE_NONE,
+    LEASE_QUARANTINED, LEASE_SLOW_READ, PIECES_MAX, Piece, Shared, Slab, Slot,
 };
 use headstart_units::atomics::Ordering;
 use headstart_units::request::Range;
@@ -52,6 +52,16 @@ impl Slot {
     /// The agent's grant of a read of the slow file in `range`.
     pub fn grant_slow_read(&self, range: Range) {
         self.grant_slow(LEASE_SLOW_READ, range);
+    }
+
+    /// The end of the direct write that was granted is an owner's to hear: bytes on flash may lie above what it writes.
+    pub fn order_direct_write(&self) {
+        self.lease_flags.fetch_or(DIRECT_ORDERED, Ordering::Release);
+    }
+
+    /// Whether it is.
+    pub fn orders_direct_write(&self) -> bool {
+        self.lease_flags.load(Ordering::Acquire) & DIRECT_ORDERED != 0
     }
 
     /// The agent's grant of a write of `file`, the slow file, in `range`; `flags` are `DIRECT_*`.

@@ -97,7 +97,7 @@ pub enum Request<'a> {
         place: u64,
     },
     /// Where do the bytes lie? Answered for a first part of the range by `Flash`, under a lease, or by `Disk` or
-    /// `Sooner`, under one if it is asked for.
+    /// `Sooner`, under one if it is asked for; by `Remote` as by the first two, where other nodes may change that.
     Read {
         /// The file's index.
         file: u32,
@@ -109,6 +109,11 @@ pub enum Request<'a> {
         leased: bool,
         /// Whether it begins where the process's last request of the file ended, which may have needed no question.
         in_order: bool,
+    },
+    /// Do the bytes count that were read after a `Remote`? Answered by `Done`, or by `NoSpace`: they are asked for anew.
+    Confirm {
+        /// The file's index.
+        file: u32,
     },
     /// May I write the slow file here? Answered by `Go`, under a lease.
     Write {
@@ -294,6 +299,14 @@ pub enum Reply<'a> {
         /// Bytes from the first one on that it covers.
         length: u64,
     },
+    /// Bytes that another node has, or that would be others if it died: as `Flash` or as `Disk`. What was read counts
+    /// once that is confirmed.
+    Remote {
+        /// Bytes from the first one on.
+        length: u64,
+        /// As `Flash`.
+        on_flash: bool,
+    },
     /// Go ahead, under a direct-write lease.
     Go,
     /// Regions that belong on flash, by offset.
@@ -361,7 +374,9 @@ impl<'a> Request<'a> {
             Request::Open { inode, birth_ns, size, writable, path } => {
                 w.u64(inode).u64(birth_ns).u64(size).u8(writable.into()).bytes(path)
             }
-            Request::Close { file } | Request::Sync { file } | Request::Sealed { file } => w.u32(file),
+            Request::Close { file } | Request::Sync { file } | Request::Sealed { file } | Request::Confirm { file } => {
+                w.u32(file)
+            }
             Request::Descriptor { data_file } => w.u32(data_file),
             Request::Connect | Request::Marked => w,
             Request::Slab { file, offset, length }
@@ -416,6 +431,7 @@ impl<'a> Request<'a> {
             Request::Connect => 26,
             Request::Sealed { .. } => 27,
             Request::Marked => 28,
+            Request::Confirm { .. } => 29,
         }
     }
 
@@ -471,6 +487,7 @@ impl<'a> Request<'a> {
             26 => Request::Connect,
             27 => Request::Sealed { file: r.u32()? },
             28 => Request::Marked,
+            29 => Request::Confirm { file: r.u32()? },
             _ => return Err(DecodeError),
         };
         r.end()?;
@@ -493,6 +510,7 @@ impl<'a> Reply<'a> {
             Reply::Opened { file, excluded } => w.u32(*file).u8((*excluded).into()),
             Reply::Done | Reply::NoSpace | Reply::Bypassed | Reply::HeldUp | Reply::Go => w,
             Reply::Flash { length } | Reply::Disk { length } | Reply::Sooner { length } => w.u64(*length),
+            Reply::Remote { length, on_flash } => w.u64(*length).u8((*on_flash).into()),
             Reply::Error { errno, text } => w.u32(*errno as u32).bytes(text),
             Reply::Control { text } => w.bytes(text),
             Reply::Regions { last, packed } => w.u8((*last).into()).bytes(packed),
@@ -514,6 +532,7 @@ impl<'a> Reply<'a> {
             Reply::Regions { .. } => 11,
             Reply::Sooner { .. } => 12,
             Reply::HeldUp => 13,
+            Reply::Remote { .. } => 14,
         }
     }
 
@@ -540,6 +559,7 @@ impl<'a> Reply<'a> {
             11 => Reply::Regions { last: r.flag()?, packed: r.all() },
             12 => Reply::Sooner { length: r.u64()? },
             13 => Reply::HeldUp,
+            14 => Reply::Remote { length: r.u64()?, on_flash: r.flag()? },
             _ => return Err(DecodeError),
         };
         r.end()?;

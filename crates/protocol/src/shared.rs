@@ -103,6 +103,8 @@ pub const LEASE_GIVEN_UP: u32 = 5;
 pub const DIRECT_EXTENDS: u32 = 1;
 /// `Slot::lease_flags`: it is a truncation.
 pub const DIRECT_TRUNCATES: u32 = 2;
+/// The same: another agent, the file's owner, may have to hear of its end, for a record there.
+pub const DIRECT_ORDERED: u32 = 4;
 
 /// The first page: who owns the file.
 #[repr(C, align(128))]

@@ -113,7 +113,7 @@ impl World<'_> {
         let envelope = self.envelope(slot);
         let (offset, length) = (self.source.number(), self.source.number());
         let paths = self.source.path();
-        let request = match self.source.below(16) {
+        let request = match self.source.below(17) {
             0 => Request::Close { file },
             1 => Request::Slab { file, offset, length },
             2 => Request::Commit { file, data_file: self.source.below(4), offset, length, place: self.source.number() },
@@ -130,6 +130,7 @@ impl World<'_> {
                 return self.overlay.on_unlinked(self.memory.view(), envelope, inode, |_| is_named);
             }
             12 => Request::Rearrange { file, from: offset },
+            16 => Request::Confirm { file },
             13 => Request::RearrangeDone { file, from: offset, size: length },
             14 => Request::Renamed {
                 old_length: 2,

@@ -40,6 +40,7 @@ fn is_for_bytes(request: &Request<'_>) -> bool {
         Request::Slab { .. }
             | Request::Commit { .. }
             | Request::Read { .. }
+            | Request::Confirm { .. }
             | Request::Write { .. }
             | Request::WriteDone { .. }
             | Request::Sync { .. }

@@ -303,6 +303,7 @@ impl EventLoop<'_> {
             Answer::Flash { length } => Reply::Flash { length: *length },
             Answer::Disk { length } => Reply::Disk { length: *length },
             Answer::Sooner { length } => Reply::Sooner { length: *length },
+            Answer::Remote { length, on_flash } => Reply::Remote { length: *length, on_flash: *on_flash },
             Answer::Go => Reply::Go,
             Answer::Error { errno, text } => {
                 self.service.errors_answered_total += 1;

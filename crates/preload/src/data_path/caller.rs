@@ -168,6 +168,7 @@ fn hear(session: &Session, caller: &Caller, call: &mut Call, answered: Result<An
         Ok(Answer::Flash(length)) => call::Answer::Flash(length),
         Ok(Answer::Disk(length)) => call::Answer::Disk(length),
         Ok(Answer::Sooner(length)) => call::Answer::Sooner(length),
+        Ok(Answer::Remote(length, on_flash)) => call::Answer::Remote { length, on_flash },
         Ok(Answer::Go) => call::Answer::Go,
         Ok(Answer::Opened(..) | Answer::Regions(..)) => call::Answer::Other,
         Err(errno) => call::Answer::Refused(errno),

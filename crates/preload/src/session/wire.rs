@@ -34,6 +34,8 @@ pub(crate) enum Answer {
     Disk(u64),
     /// `Reply::Sooner`.
     Sooner(u64),
+    /// `Reply::Remote`: how many bytes, and whether they are on flash.
+    Remote(u64, bool),
     /// `Reply::Go`.
     Go,
     /// `Reply::Regions`: length of the packet, and whether it is the last.
@@ -181,6 +183,7 @@ pub(crate) fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
         Ok((_, Reply::Flash { length })) => Ok(Answer::Flash(length)),
         Ok((_, Reply::Disk { length })) => Ok(Answer::Disk(length)),
         Ok((_, Reply::Sooner { length })) => Ok(Answer::Sooner(length)),
+        Ok((_, Reply::Remote { length, on_flash })) => Ok(Answer::Remote(length, on_flash)),
         Ok((_, Reply::Go)) => Ok(Answer::Go),
         Ok((_, Reply::Regions { last, .. })) => Ok(Answer::Regions(packet.len(), last)),
         Ok((_, Reply::Error { errno, text })) => Err(refused(errno, text)),

@@ -51,6 +51,13 @@ enum Stage {
     },
     /// `Read` is asked.
     Asked,
+    /// `Confirm` is asked of bytes of flash of another node; what came of them where they could not be read.
+    ConfirmAsked(Option<Failure>),
+    /// The same of bytes of the slow file.
+    ConfirmDiskAsked {
+        part: Range,
+        moved: Moved,
+    },
     /// At a piece of a flash-read lease: `left` bytes of the lease are not read yet, of which it has
     /// `length`.
     Flash {
@@ -70,6 +77,19 @@ enum Stage {
     /// `FlashFailed` is asked.
     DropAsked,
     Over,
+}
+
+impl Stage {
+    fn awaits_answer(self) -> bool {
+        matches!(
+            self,
+            Stage::Asked
+                | Stage::ConfirmAsked(_)
+                | Stage::ConfirmDiskAsked { .. }
+                | Stage::WriteBackAsked(_)
+                | Stage::DropAsked
+        )
+    }
 }
 
 /// What a look at the generation came to, after a read of the slow file.
@@ -97,6 +117,8 @@ pub(super) struct Read {
     in_vain: u32,
     /// No read by a listing was in vain.
     lists: bool,
+    /// Bytes read before the part that is to be confirmed, and those that flash served.
+    confirms: Option<(u64, u64)>,
     served: Served,
     failure: Option<Failure>,
     stage: Stage,
@@ -118,8 +140,9 @@ impl Read {
 
     fn new(file: u32, request: Request) -> Read {
         let (served, stage) = (Served::ReadEnd, Stage::Begun);
-        let lists = true;
-        Read { file, request, done: 0, flash: 0, generation: 0, in_vain: 0, lists, served, failure: None, stage }
+        let (lists, confirms) = (true, None);
+        let (done, flash, generation, in_vain) = (0, 0, 0, 0);
+        Read { file, request, done, flash, generation, in_vain, lists, confirms, served, failure: None, stage }
     }
 
     pub(super) fn result(&self) -> Result<u64, Failure> {
@@ -147,6 +170,9 @@ impl Read {
             }
             Stage::BareMoved { length, by, moved } => match judge(thread, self.file, self.rest(), self.generation) {
                 Judged::Counts if by == By::Bits => self.end_cheap(thread, moved),
+                Judged::Counts if self.confirms.is_some() => {
+                    self.confirm_disk(thread, Range::new(self.rest().offset, length), moved)
+                }
                 Judged::Counts => {
                     thread.slot().end_reading();
                     self.take_part(thread, Range::new(self.rest().offset, length), by, moved)
@@ -183,6 +209,10 @@ impl Read {
             }
             Stage::Flash { piece, left, length } => self.on_piece(thread, moved, (piece, left, length)),
             Stage::Listed(part) => self.on_listed(thread, moved, part),
+            Stage::Leased { part, .. } if self.confirms.is_some() => {
+                thread.slot().release_read();
+                self.confirm_disk(thread, part, moved)
+            }
             Stage::Leased { part, by } => {
                 thread.slot().release_read();
                 self.take_part(thread, part, by, moved)
@@ -212,8 +242,44 @@ impl Read {
         if bytes < part.length { self.finish(thread) } else { self.go_on(thread) }
     }
 
+    /// Asks whether what was read of the slow file counts, as it would be other bytes if some node died.
+    fn confirm_disk(&mut self, thread: &impl Thread, part: Range, moved: Moved) -> Step {
+        if !self.publish(thread) {
+            return self.closed();
+        }
+        self.stage = Stage::ConfirmDiskAsked { part, moved };
+        Step::Ask(Message::Confirm { file: self.file })
+    }
+
+    /// The same of what was read on flash of another node, or could not be.
+    fn confirm_flash(&mut self, thread: &impl Thread, failure: Option<Failure>) -> Step {
+        thread.slot().release_read();
+        self.stage = Stage::ConfirmAsked(failure);
+        Step::Ask(Message::Confirm { file: self.file })
+    }
+
+    /// What was read counts, or does not.
+    fn confirmed(&mut self, thread: &impl Thread, counts: bool) -> Step {
+        let before = self.confirms.take();
+        match self.stage {
+            Stage::ConfirmDiskAsked { part, moved } if counts => self.take_part(thread, part, By::Agent, moved),
+            Stage::ConfirmAsked(None) if counts => self.go_on(thread),
+            Stage::ConfirmAsked(Some(Failure::Errno(errno))) if counts => self.fail(thread, errno),
+            _ => {
+                (self.done, self.flash) = before.unwrap_or((self.done, self.flash));
+                self.ask_again(thread)
+            }
+        }
+    }
+
     fn on_piece(&mut self, thread: &impl Thread, moved: Moved, (piece, left, length): (usize, u64, u64)) -> Step {
         match moved {
+            // What is too short may have become another's place.
+            Moved::Bytes(bytes) if self.confirms.is_some() && bytes < length => {
+                self.confirm_flash(thread, Some(Failure::Errno(EIO)))
+            }
+            Moved::Failed(errno) if self.confirms.is_some() => self.confirm_flash(thread, Some(Failure::Errno(errno))),
+            Moved::FlashFailed(_) if self.confirms.is_some() => self.confirm_flash(thread, Some(Failure::Errno(EIO))),
             Moved::Bytes(bytes) => {
                 self.take_flash(thread, bytes);
                 if bytes == length {
@@ -253,12 +319,24 @@ impl Read {
                 let by = if matches!(answer, Answer::Sooner(_)) { By::Sooner } else { By::Agent };
                 self.read_slow(thread, part, by)
             }
+            (Stage::Asked, Answer::Remote { length, on_flash }) => {
+                self.confirms = Some((self.done, self.flash));
+                let part = Range::new(self.rest().offset, length.min(self.rest().length));
+                match on_flash {
+                    true => self.read_piece(thread, 0, part.length),
+                    false => self.read_slow(thread, part, By::Agent),
+                }
+            }
+            (Stage::ConfirmAsked(_) | Stage::ConfirmDiskAsked { .. }, Answer::Done) => self.confirmed(thread, true),
+            (Stage::ConfirmAsked(_) | Stage::ConfirmDiskAsked { .. }, Answer::NoSpace) => self.confirmed(thread, false),
             (Stage::WriteBackAsked(range), Answer::Done) => self.drop_unread(range),
             (Stage::DropAsked, Answer::Done) => self.go_on(thread),
-            (Stage::Asked | Stage::WriteBackAsked(_) | Stage::DropAsked, Answer::Refused(errno)) => {
+            (stage, Answer::Refused(errno)) if stage.awaits_answer() => {
+                let before = self.confirms.take();
+                (self.done, self.flash) = before.unwrap_or((self.done, self.flash));
                 self.fail(thread, errno)
             }
-            (Stage::Asked | Stage::WriteBackAsked(_) | Stage::DropAsked, _) => return Err(Unexpected),
+            (stage, _) if stage.awaits_answer() => return Err(Unexpected),
             (stage, _) => unreachable!("a thread that is at {stage:?} awaits no answer"),
         })
     }
@@ -291,6 +369,7 @@ impl Read {
 
     /// What was read of the slow file does not count.
     fn ask_again(&mut self, thread: &impl Thread) -> Step {
+        self.confirms = None;
         self.in_vain += 1;
         thread.slot().count(if self.wants_lease() { Counter::ReadsAgainLeased } else { Counter::ReadsAgain }, 1);
         self.ask_read(thread)
@@ -377,6 +456,7 @@ impl Read {
                 thread.slot().release_read();
                 self.fail(thread, EIO)
             }
+            _ if self.confirms.is_some() && !is_lease_of_none => self.confirm_flash(thread, None),
             _ => {
                 thread.slot().release_read();
                 if is_lease_of_none { self.fail(thread, EIO) } else { self.go_on(thread) }

@@ -141,6 +141,14 @@ pub enum Answer {
     Disk(u64),
     /// The same, and flash has them as well.
     Sooner(u64),
+    /// Bytes that another node has, or that would be others without it: on flash under a lease, or in the slow file as
+    /// with [`Answer::Disk`]. What is read counts once it is confirmed.
+    Remote {
+        /// How many.
+        length: u64,
+        /// Where they lie.
+        on_flash: bool,
+    },
     /// A direct-write lease.
     Go,
     /// No: the program's error. Also of an agent that cannot be reached.
