@@ -83,6 +83,33 @@ impl Log {
         Log { unlisted: files.into_iter().collect(), ..Log::default() }
     }
 
+    /// Of these files the node has something on flash as well that no entry says.
+    pub fn set_unlisted(&mut self, files: impl IntoIterator<Item = FileId>) {
+        self.unlisted = files.into_iter().collect();
+    }
+
+    /// Whether it has records of a file, forgotten ones too.
+    pub fn has_records(&self, file: FileId) -> bool {
+        let mut records = self.records.range(of_file(file));
+        records.any(|(_, lying)| !self.has_left(file, lying.at))
+    }
+
+    /// All records that were not forgotten, those of each file in their order.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        let counts = |lying: &&Lying| lying.forgotten.is_none() && !self.has_left(lying.record.file, lying.at);
+        self.records.values().filter(counts).map(|lying| lying.record)
+    }
+
+    /// The record of that order.
+    pub fn record(&self, file: FileId, order: Order) -> Option<Record> {
+        self.find(file, order).map(|(record, _)| record)
+    }
+
+    /// What is said of the file is all that the node has of it.
+    pub(crate) fn list(&mut self, file: FileId) {
+        self.unlisted.remove(&file);
+    }
+
     /// Nothing of the file is on flash any more, durably.
     pub(crate) fn leave(&mut self, file: FileId) {
         self.unlisted.remove(&file);
@@ -248,7 +275,7 @@ impl Log {
     }
 
     /// The files of which it has records, or copies that have not ended, each once.
-    pub(crate) fn files(&self) -> BTreeSet<FileId> {
+    pub fn files(&self) -> BTreeSet<FileId> {
         let mut files: BTreeSet<FileId> = self.under_way().iter().map(|intent| intent.file).collect();
         files.extend(&self.unlisted);
         let mut next = self.records.keys().next().map(|(file, _)| *file);
@@ -260,11 +287,15 @@ impl Log {
         files
     }
 
-    /// Whether it has any of a file.
+    /// Whether it has any of a file, or the node has something of it that no entry says.
     pub(crate) fn speaks_of(&self, file: FileId) -> bool {
+        self.has_entries(file) || self.unlisted.contains(&file)
+    }
+
+    /// Whether it has records of a file, forgotten ones too, or copies that have not ended.
+    pub fn has_entries(&self, file: FileId) -> bool {
         let copied = self.copies.range(of_file(file)).any(|(_, copying)| copying.ended.is_none());
-        let mut recorded = self.records.range(of_file(file));
-        recorded.any(|(_, lying)| !self.has_left(file, lying.at)) || copied || self.unlisted.contains(&file)
+        self.has_records(file) || copied
     }
 
     /// The record of that order, and where it lies.
@@ -321,7 +352,7 @@ impl Log {
     }
 
     /// Write-backs that have not ended.
-    pub(crate) fn under_way(&self) -> Vec<Intent> {
+    pub fn under_way(&self) -> Vec<Intent> {
         self.copies.values().filter(|copying| copying.ended.is_none()).map(|copying| copying.intent).collect()
     }
 

@@ -183,6 +183,15 @@ impl Member {
         self.hear_own();
     }
 
+    /// Tells owners again how much of the log is durable: nobody waits for that, but space that others have.
+    pub fn say_synced(&mut self) {
+        let owners: Vec<Seat> = self.guests.index().owners().collect();
+        for owner in owners {
+            self.send(owner, Message::Synced(self.log.durable()));
+        }
+        self.hear_own();
+    }
+
     /// Gives up a file of which nothing is on flash, if nobody waits for anything there. Whether that has begun.
     pub fn give_up(&mut self, file: FileId) -> bool {
         let mut begun = false;
@@ -217,6 +226,25 @@ impl Member {
         self.with_owner(file, |owner, site, mail| begun = owner.write_back(site, range, mail));
         self.hear_own();
         begun
+    }
+
+    /// Files that it answers requests for as their owner, and of which logs have records.
+    pub fn recorded(&self) -> Vec<FileId> {
+        self.owners.index().recorded().filter(|file| self.owners.get(*file).is_some_and(Packed::serves)).collect()
+    }
+
+    /// The next bytes of a file that this member owns are written back, no more than `bytes_max` and none where
+    /// something is in the way. Whether any are.
+    pub fn write_back_next(&mut self, file: FileId, bytes_max: u64) -> bool {
+        let mut begun = false;
+        self.with_owner(file, |owner, site, mail| begun = owner.write_back_next(site, bytes_max, mail));
+        self.hear_own();
+        begun
+    }
+
+    /// How many write-backs of a file that this member owns are under way.
+    pub fn copies_of(&self, file: FileId) -> usize {
+        self.owners.get(file).map_or(0, |owner| owner.unfolded().copies())
     }
 
     /// To the agent of a member, if it has a seat.

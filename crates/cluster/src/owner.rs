@@ -81,6 +81,8 @@ pub(crate) struct Owner {
     quarantine: Vec<(MemberId, Range)>,
     /// Programs of another member have it open, as that said.
     is_used: bool,
+    /// Where the last write-back ended.
+    next_back: u64,
     space: Space,
 }
 
@@ -101,6 +103,7 @@ impl Owner {
             copies: BTreeMap::new(),
             quarantine: Vec::new(),
             is_used: false,
+            next_back: 0,
             space: Space::default(),
         }
     }

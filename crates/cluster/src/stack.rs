@@ -258,6 +258,21 @@ impl Stack {
         (Range::between(range.offset, upto), top.flatten().and_then(|order| self.records.get(&order)))
     }
 
+    /// The first parts of a range on which bytes on flash are on top.
+    pub(crate) fn mapped(&self, range: Range, most: usize) -> Vec<Range> {
+        let mapped = |order: &&Order| matches!(self.records[order].record.what, What::Map { .. });
+        let top = |over: &[Order]| self.live(over).last().filter(mapped).copied();
+        let parts = self.spans.over(range).filter_map(|(part, over)| Some((part, top(over)?))).take(most);
+        let mut joined: Vec<(Range, Order)> = Vec::new();
+        for (part, top) in parts {
+            match joined.last_mut() {
+                Some((last, of)) if *of == top && last.end() == part.offset => last.length += part.length,
+                _ => joined.push((part, top)),
+            }
+        }
+        joined.into_iter().map(|(part, _)| part).collect()
+    }
+
     /// Dead records that are to be forgotten now: nobody has been told of them.
     pub(crate) fn take_ripe(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.ripe).into_iter().collect()

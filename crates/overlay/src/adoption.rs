@@ -72,7 +72,9 @@ impl Overlay {
                 overlay.threads.note_commit(slot, seq);
             }
         }
+        overlay.sharing.adopt(recovered.log.clone());
         overlay.adopt_files(recovered, shared, sizes);
+        overlay.hold_listed();
         overlay.space.charge_adopted();
         overlay.forget_unknown_files(shared);
         overlay.adopt_copies(shared);
@@ -241,6 +243,7 @@ impl Overlay {
         for id in self.copies.of_before() {
             self.on_copy_done(shared, id, Ok(()));
         }
+        self.on_landed(shared);
     }
 
     fn adopt_size(&mut self, shared: Shared<'_>, number: u32, found: Option<u64>) {
@@ -251,7 +254,8 @@ impl Overlay {
         let entry = &shared.files[number as usize];
         entry.size.store(size, Ordering::Release);
         let end = self.files[&number].map.end();
-        if found.is_some() && cut.is_none() && end > size {
+        // Where others use it, it was made long enough before anything was recorded, and may have been cut since.
+        if found.is_some() && cut.is_none() && end > size && !self.is_logged(number) {
             // Absorbed bytes may lie beyond the end: the file was not made long enough, or that was lost with
             // the power.
             self.complete_size(shared, number, end);

@@ -53,6 +53,7 @@ impl Overlay {
         let (slow_files, gone): (Vec<u32>, Vec<u32>) =
             slow.into_iter().partition(|file| self.files.get(file).is_some_and(|known| !known.is_gone()));
         gone.into_iter().for_each(|file| self.is_left(file));
+        self.begin_shared_barrier();
         let output = self.barrier.begin(self.outbox.journal_end(), slow_files);
         self.outbox.push(output);
     }
@@ -91,6 +92,7 @@ impl Overlay {
         self.pacing.reserve_mut().adapt(self.space.capacity_bytes());
         let nothing_since = self.outbox.journal_end() == end + barrier_record_bytes(end);
         self.barrier.set_durable_end(if nothing_since { self.outbox.journal_end() } else { end });
+        self.end_shared_barrier();
         self.free_places(shared);
         self.clear_bits(shared);
         self.lift_quarantine(shared, number);
@@ -153,6 +155,7 @@ impl Overlay {
         if self.sharing.get().is_none() {
             // As an agent before left them, which was among others.
             self.granules.admit_all(shared);
+            self.unlist_all();
         }
         let mut granules = std::mem::take(&mut self.granules);
         let in_use = |file, bit| {
@@ -170,6 +173,9 @@ impl Overlay {
     fn lift_quarantine(&mut self, shared: Shared<'_>, barrier: u64) {
         for dead in self.leases.lift(barrier) {
             Self::release_dead(shared, dead.slot);
+            if dead.is_leased {
+                self.give_back_lease(dead.slot, dead.file);
+            }
             if !self.files.contains_key(&dead.file) {
                 continue;
             }

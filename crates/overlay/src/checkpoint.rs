@@ -69,7 +69,7 @@ impl Overlay {
         for (slot, seq) in self.threads.last_commits() {
             journal.append(&Record::LastCommit { slot, seq });
         }
-        for (&number, file) in self.files.iter() {
+        for (&number, file) in self.files.iter().filter(|(_, file)| !self.sharing.is_listed(file.identity().inode)) {
             let mut batches = Batches::of(number);
             for mapped in file.map.iter() {
                 let Range { offset, length } = mapped.range;
@@ -78,6 +78,7 @@ impl Overlay {
             }
             batches.finish(&mut journal);
         }
+        self.list_in(&mut journal);
         self.granules.rebase(journal.end());
         journal
     }

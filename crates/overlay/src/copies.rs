@@ -50,6 +50,7 @@ impl Overlay {
     /// Starts write-backs and fetches as far as their pace allows.
     pub(crate) fn plan_copies(&mut self, shared: Shared<'_>) {
         self.advance_fetches(shared);
+        self.plan_shared_copies(shared);
         self.write_back_for_heirs(shared);
         for (file, range) in self.pending.wanted_written_back() {
             while self.copies.may_begin() && self.write_back_in(shared, file, range) {}
@@ -118,6 +119,10 @@ impl Overlay {
     /// Where in the file what keeps the extent from being written back ends; none if nothing does.
     pub(crate) fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
         let known = &self.files[&file];
+        // Its owner has it written back.
+        if self.commits() && !self.sharing.is_alone(file) {
+            return Some(u64::MAX);
+        }
         if self.is_untrusted(mapped) {
             return Some(mapped.range.end());
         }
@@ -185,7 +190,13 @@ impl Overlay {
     /// A copy ended, or failed with an `errno`.
     pub fn on_copy_done(&mut self, shared: Shared<'_>, id: u64, result: Result<(), i32>) {
         let Some(copy) = self.copies.end(shared, id) else { return };
+        let intent = self.sharing.get_mut().and_then(|cluster| cluster.commits.end_copy(id));
         match copy.kind {
+            _ if intent.is_some() => {
+                self.outbox.counters.write_backs_total += 1;
+                self.outbox.counters.written_back_bytes_total += copy.range.length;
+                intent.into_iter().for_each(|it| self.end_shared_copy(shared, it, result.is_ok() && !copy.cancelled));
+            }
             CopyKind::WriteBack => self.write_back_done(&copy, result),
             CopyKind::Fetch => self.fetch_copied(id, result, copy.cancelled),
         }

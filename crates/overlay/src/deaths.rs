@@ -129,9 +129,10 @@ impl Overlay {
         let leased = direct.map(|direct| (direct.file, direct.range)).or(leased);
         let known = |dead: &(u32, Range)| self.files.contains_key(&dead.0);
         let (cheap, leased) = (cheap.filter(known), leased.filter(known));
-        for (file, range) in cheap.into_iter().chain(leased) {
+        for (of, is_leased) in [(cheap, false), (leased, true)] {
+            let Some((file, range)) = of else { continue };
             self.drop_clean(file, range);
-            self.leases.quarantine(slot, process, file, range);
+            self.leases.quarantine(slot, process, (file, range), is_leased);
         }
         cell.lease.store(if leased.is_some() { LEASE_QUARANTINED } else { LEASE_NONE }, Ordering::Release);
         cell.state.store(if cheap.is_some() { STATE_QUARANTINED } else { STATE_FREE }, Ordering::Release);

@@ -73,7 +73,9 @@ impl Overlay {
         if file.users.are_there() {
             return;
         }
-        if file.names.is_unlinked() {
+        // What others use is written back, whoever has removed its name.
+        let is_others = self.commits() && !self.sharing.is_alone(number);
+        if file.names.is_unlinked() && !is_others {
             if self.is_left_to_heirs(shared, number) {
                 self.files.leave_to_heirs(number);
                 return;
@@ -88,7 +90,8 @@ impl Overlay {
             || file.length.is_extending()
             || self.copies.any_of(number)
             || self.fetches.any_of(number)
-            || self.pending.any_of(number);
+            || self.pending.any_of(number)
+            || self.is_logged(number);
         if busy {
             return;
         }
@@ -160,6 +163,9 @@ impl Overlay {
             self.files.closed().filter(|number| self.may_leave(*number)).take(excess.min(BATCH)).collect();
         let all = Range::new(0, u64::MAX);
         for number in leaving {
+            if self.is_logged(number) {
+                continue;
+            }
             if self.files[&number].dirty_bytes > 0 {
                 while self.copies.may_begin() && self.write_back_in(shared, number, all) {}
             } else {

@@ -144,6 +144,8 @@ impl Overlay {
             self.files.release_identity(identity);
         }
         let number = match self.files.of_identity(identity) {
+            // What others use they change.
+            Some(number) if self.commits() && !self.sharing.is_alone(number) => number,
             Some(number) => {
                 self.check_unchanged(number, observed)?;
                 number
@@ -159,7 +161,9 @@ impl Overlay {
                 self.settle_size(shared, number, observed.size);
                 // Where it could not be found at the start, power loss may have cut it: bytes on flash lie
                 // beyond its end.
-                self.complete_size(shared, number, self.files[&number].map.end());
+                if !self.is_logged(number) {
+                    self.complete_size(shared, number, self.files[&number].map.end());
+                }
             }
             self.file(number).looks.see();
         }
@@ -523,6 +527,9 @@ impl Overlay {
 
     /// The slow file is `size` long now, or could not be extended.
     pub fn on_extended(&mut self, shared: Shared<'_>, number: u32, result: Result<u64, i32>) {
+        if self.on_lengthened(shared, number, result.is_ok()) {
+            return;
+        }
         let Some(file) = self.files.get_mut(&number) else { return };
         match result {
             Ok(size) => {

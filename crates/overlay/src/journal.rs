@@ -253,6 +253,13 @@ pub enum Record {
         /// The copy's own place in the order.
         copy: Order,
     },
+    /// A record that its owner ordered is none any more: something durable covers it.
+    Gone {
+        /// The file.
+        file: u32,
+        /// The record's place in the order.
+        order: Order,
+    },
     /// Whose journal it is, and the bytes that this member had appended before to others.
     Origin {
         /// The member.

@@ -13,7 +13,7 @@ impl Overlay {
     pub(crate) fn is_left_alone(&self, file: u32) -> bool {
         self.is_kept_off()
             || self.threads.await_others()
-            || !self.sharing.is_alone(file)
+            || !self.sharing.may_absorb(file)
             || self.files[&file].is_left_alone()
     }
 

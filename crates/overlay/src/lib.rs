@@ -37,7 +37,8 @@
 //! | `journal/`, `recovery.rs`, `adoption.rs`, `checkpoint.rs` | bytes of the journal, what of them counts at a start, a journal that begins anew |
 //! | `member_log.rs` | what a journal says to other members |
 //! | `flash_space.rs`, `extent_map/`, `recency.rs` | pages, extents, when they were last used |
-//! | `sharing.rs`, `parts/sharing.rs`, `elsewhere.rs` | files that other nodes use too, and what those did to their names |
+//! | `sharing.rs`, `sharing/`, `parts/sharing.rs`, `parts/sharing/` | files that other nodes use too |
+//! | `elsewhere.rs` | what other nodes did to names of files |
 //! | all others | a verb of several parts each: barrier, copies, fetches, eviction, regions, deaths, failed syncs |
 //!
 //! Imports go one way: values, parts, `overlay.rs`, verbs, this file.
@@ -90,6 +91,7 @@ mod slabs;
 mod sooner;
 mod strangers;
 mod untrusted;
+mod writer;
 
 #[cfg(test)]
 mod crash_tests;
@@ -104,6 +106,7 @@ pub use flash_space::Run;
 pub use headstart_protocol::counters::Counters;
 pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Growth, NotSynced, Output};
 pub use overlay::Overlay;
+pub use parts::sharing::Policy;
 pub use process::Process;
 pub use regions::Placement;
 pub use requests::held_up::WriterAboveDirty;

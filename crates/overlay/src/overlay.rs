@@ -135,6 +135,7 @@ impl Overlay {
         self.take_hints(shared);
         self.follow_programs(shared);
         self.tell_of_ended_writers(shared);
+        self.ask_put_off();
         self.progress(shared);
     }
 
@@ -155,6 +156,7 @@ impl Overlay {
         self.plan_copies(shared);
         self.keep_reserve(shared);
         self.keep_numbers(shared);
+        self.want_shared_barrier();
         self.plan_barrier();
         let coming = u64::from(self.space_is_coming());
         // Where nothing comes to flash nobody needs to ask.
@@ -165,7 +167,11 @@ impl Overlay {
     /// Whether something waits for another thread's slot or lease, of which no message tells.
     pub fn waits_for_slots(&self) -> bool {
         let truncations = self.leases.any_truncation();
-        self.files.extending_count() > 0 || self.pending.wait_for_slots(truncations) || self.fetches.wait_for_slots()
+        let put_off = self.sharing.get().is_some_and(|cluster| cluster.commits.flights.any_later());
+        self.files.extending_count() > 0
+            || put_off
+            || self.pending.wait_for_slots(truncations)
+            || self.fetches.wait_for_slots()
     }
 
     /// Whether write-back waits for programs to pause, of which no message tells.

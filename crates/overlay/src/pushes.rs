@@ -109,7 +109,11 @@ impl Overlay {
 
     fn may_open(&mut self, shared: Shared<'_>, file: u32, word: usize) -> bool {
         let known = &self.files[&file];
-        if self.is_left_alone(file) || known.data_file.is_none() || known.length.is_extending() {
+        if self.is_left_alone(file)
+            || !self.sharing.is_alone(file)
+            || known.data_file.is_none()
+            || known.length.is_extending()
+        {
             return false;
         }
         let whole = Range::new(0, u64::MAX);

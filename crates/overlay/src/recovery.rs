@@ -10,6 +10,8 @@
 //! may hold something older. After the agent's death they could stay where the shared file is adopted; where
 //! it is gone with its leases, the slow file may hold something newer.
 
+mod listed;
+
 use std::collections::BTreeMap;
 
 use crate::extent_map::{Benefit, ExtentMap, Mapped};
@@ -19,8 +21,10 @@ use crate::journal::{Extent, Identity, Record, records};
 use crate::page_set::PageSet;
 use crate::parts::data_files::nothing_of;
 use crate::recency::Stamp;
+use headstart_cluster::Log;
 use headstart_policy::client::carl::Regions;
 use headstart_units::request::Range;
+use listed::Listing;
 
 /// More than any member appends.
 pub(crate) const APPENDED_EVER_MAX: u64 = 1 << 62;
@@ -99,6 +103,9 @@ pub struct Recovered {
     pub(crate) uncovered: PageSet,
     /// Records that counted.
     pub records: usize,
+    /// What it says of files that other members use.
+    pub(crate) log: Log,
+    listing: Listing,
     /// Bytes that the member had ever appended by the end of the journal.
     pub(crate) appended_ever: u64,
     /// The file that came last with each identity.
@@ -127,6 +134,7 @@ impl Recovered {
             if end > covered {
                 recovered.note_uncovered(&record);
             }
+            recovered.list(&record);
             recovered.apply(record);
             recovered.records += 1;
         }
@@ -230,13 +238,12 @@ impl Recovered {
                     known.regions.remove(Range::new(offset, length));
                 }
             }
-            // What is one member's own says all that its own start needs.
-            Record::Barrier { .. }
-            | Record::Epoch { .. }
+            Record::Epoch { .. }
             | Record::Ordered { .. }
             | Record::Copying { .. }
             | Record::Copied { .. }
-            | Record::Origin { .. } => {}
+            | Record::Gone { .. } => {}
+            Record::Barrier { .. } | Record::Origin { .. } => {}
         }
     }
 

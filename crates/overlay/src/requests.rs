@@ -99,7 +99,7 @@ impl Overlay {
             }
             Request::Read { file, offset, length, leased, in_order } => {
                 let read = Reading { file, range: Range::new(offset, length), leased, access: Access::of(in_order) };
-                if self.sharing.holds_back(file) {
+                if self.sharing.holds_back(file) || self.sharing.asks(file) {
                     return Begun::Waits(Operation::Read(read));
                 }
                 Begun::Answered(self.read(shared, slot, read))
@@ -107,8 +107,11 @@ impl Overlay {
             Request::Write { file, offset, length, extends } => {
                 Begun::Waits(Operation::Write { file, range: Range::new(offset, length), extends })
             }
-            // Nobody is told so.
-            Request::Confirm { .. } => Begun::Answered(Answer::NoSpace),
+            Request::Confirm { file } => match self.commits() {
+                true => Begun::Waits(Operation::Confirm { file }),
+                // An agent before told it so.
+                false => Begun::Answered(Answer::NoSpace),
+            },
             Request::WriteDone { file, offset, length } => self.end_write(slot, file, Range::new(offset, length)),
             Request::Truncate { file, size } => self.begin_truncation(shared, file, size),
             Request::TruncateDone { file, size, changed } => self.end_truncate(shared, slot, file, size, changed),
@@ -168,7 +171,9 @@ impl Overlay {
                     if let Operation::Commit(commit) = pending.operation
                         && answer == Answer::Done
                     {
-                        self.open_granule(shared, commit.file, commit.range);
+                        if self.sharing.is_alone(commit.file) {
+                            self.open_granule(shared, commit.file, commit.range);
+                        }
                         if !waits_for_space {
                             self.top_up(shared, pending.envelope.slot, commit.file, commit.range);
                         }
@@ -190,6 +195,10 @@ impl Overlay {
         if let Some(file) = pending.touched().filter(|file| self.sharing.holds_back(*file)) {
             return self.sharing.why_stuck(file).map(Answer::stuck);
         }
+        if let Some(file) = pending.asks().filter(|file| self.sharing.asks(*file)) {
+            return self.attempt_shared(shared, file, pending);
+        }
+        self.end_flight(pending.arrival);
         match pending.operation {
             Operation::Commit(_) => self.attempt_commit(shared, pending),
             Operation::Slab { file, range, until_ns } => self.attempt_slab(shared, slot, file, range, until_ns),
@@ -205,6 +214,9 @@ impl Overlay {
             Operation::WriteBack { file, range } => self.attempt_write_back(file, range),
             Operation::Bypass { file, writes } => self.attempt_bypass(file, writes),
             Operation::Read(read) => Some(self.read(shared, slot, read)),
+            // The file has become this node's alone meanwhile.
+            Operation::Confirm { .. } => Some(Answer::NoSpace),
+            Operation::WriteDone { file, range } => self.attempt_write_done(shared, slot, file, range),
             Operation::ToOwn { file, range, until_ns } => self.attempt_to_own(shared, slot, file, range, until_ns),
             Operation::Leave { file } => self.attempt_leave(shared, file),
         }

@@ -1,5 +1,9 @@
 //! Files that programs on other nodes use too: what the machines of `headstart-cluster` want done here.
 //!
+//! What follows is [`Policy::Leaves`], which the agent passes. With [`Policy::Commits`] such files stay on flash
+//! (`sharing/listing.rs`, `asking.rs`, `records.rs`): their owner orders what is written to them, and each node's log
+//! has what its threads wrote.
+//!
 //! While one node uses a file, everything is as on one node. Once another member asks for it, it leaves flash: its
 //! dirty bytes go back, what says that nothing of it is mapped is made durable, and only then is the other answered.
 //! From then on it lies on the disks for all. So a file with bytes on flash is one that no other member's threads can
@@ -12,18 +16,23 @@
 //!              asking <--- nothing is on flash, durably --- leaving <--- another member asks
 //! ```
 
+mod asking;
+mod leaving;
+mod listing;
+pub(crate) mod records;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use headstart_cluster as cluster;
-use headstart_cluster::{Ask, Envelope, FileId, Found, Log, MemberId, Message, Seat, Stamp, Timing, View, Writing};
+use headstart_cluster::{Ask, Envelope, FileId, Log, MemberId, Message, Seat, Timing, View};
 use headstart_protocol::shared::Shared;
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
-use crate::output::{Answer, Output};
+use crate::output::Output;
 use crate::overlay::Overlay;
-use crate::parts::sharing::{Cluster, Leaving, Standing};
+use crate::parts::sharing::{Cluster, Policy, Standing};
 
 /// So many files of members that are gone are copied at once; assumed: they are copied one by one, and the next one is
 /// not to wait for a message.
@@ -38,21 +47,32 @@ impl Overlay {
     /// From now on this agent is one among others, with that seat. `alone`: up to now it was the only one of its site,
     /// and has the files that it knows to itself. Else, as an agent that was started anew under living threads, it asks
     /// about each. Call it before the first [`Overlay::on_view`].
-    pub fn join(&mut self, shared: Shared<'_>, seat: Seat, timing: Timing, alone: bool) {
+    pub fn join(&mut self, shared: Shared<'_>, seat: Seat, timing: Timing, alone: bool, policy: Policy) {
         let files: Vec<(u32, FileId)> =
             self.files.iter().map(|(number, file)| (*number, FileId(file.identity().inode))).collect();
-        let on_flash = files.iter().filter(|(number, _)| !alone && self.granules.any(*number)).map(|(_, file)| *file);
-        let log = Log::unlisted(on_flash);
-        let member = cluster::Member::new(seat, timing, log, Vec::new()).keeping_claims_back();
-        let mut joined = Cluster::new(member);
+        let member = match policy {
+            Policy::Leaves => {
+                let on_flash = files.iter().filter(|(number, _)| !alone && self.granules.any(*number));
+                let log = Log::unlisted(on_flash.map(|(_, file)| *file));
+                cluster::Member::new(seat, timing, log, Vec::new()).keeping_claims_back()
+            }
+            Policy::Commits => {
+                let log = self.log_to_join(&files, alone);
+                cluster::Member::new(seat, timing, log, Vec::new()).keeping_claims_back().lengthening()
+            }
+        };
+        let mut joined = Cluster::new(member, policy);
         for (number, file) in files {
             if alone {
                 joined.member.begin_alone(file);
                 joined.enter(number, file, Standing::Alone);
             } else {
-                joined.enter(number, file, Standing::Asking(false));
+                joined.enter(number, file, joined.unknown());
                 self.granules.deny(shared, number);
             }
+        }
+        if policy == Policy::Commits {
+            joined.adopt(shared, self.leases.held());
         }
         self.sharing.join(joined);
         if !alone {
@@ -69,13 +89,14 @@ impl Overlay {
             cluster.member.on_view(started, now, view);
             self.progress(shared);
             self.show_all_left_alone(shared);
+            self.forget_freed(shared);
         }
     }
 
     /// A message of another member's agent. False: one of the two has an older view; look at the membership service.
     pub fn on_peer(&mut self, shared: Shared<'_>, envelope: Envelope) -> bool {
         let Some(cluster) = self.sharing.get_mut() else { return false };
-        if !is_spoken(&envelope.message) {
+        if !cluster.commits() && !is_spoken(&envelope.message) {
             return true;
         }
         let counts = cluster.member.on_message(envelope);
@@ -98,6 +119,9 @@ impl Overlay {
         cluster.ask_anew();
         cluster.wanted().into_iter().for_each(|file| cluster.member.own(file));
         cluster.member.again();
+        if cluster.commits() {
+            cluster.member.say_synced();
+        }
         self.salvage();
         self.progress(shared);
     }
@@ -182,7 +206,7 @@ impl Overlay {
         let Some(cluster) = self.sharing.get_mut() else { return };
         let standing = cluster.known(file);
         cluster.enter(number, file, standing);
-        if let Standing::Asking(_) = standing {
+        if matches!(standing, Standing::Asking(_) | Standing::Shared) {
             cluster.member.open(file);
             self.granules.deny(shared, number);
         }
@@ -233,16 +257,22 @@ impl Overlay {
             cluster::Output::Alone(file) => self.stand_all(shared, file, Standing::Alone),
             cluster::Output::Clear(file, range) if range == ALL => self.stand_all(shared, file, Standing::Absent),
             cluster::Output::Fence { file, epoch, call, range } => self.fence(shared, file, (epoch, call, range)),
+            cluster::Output::Answer(id, part, answer) if self.commits() => self.hear(id, part, answer),
             cluster::Output::Answer(id, _, answer) => self.told(shared, Cluster::asked(id), answer),
-            // No member records anything for another, and none holds less than a file.
-            cluster::Output::Owner(_)
-            | cluster::Output::Clear(..)
-            | cluster::Output::Lengthen(_)
-            | cluster::Output::Append(_)
-            | cluster::Output::Barrier
-            | cluster::Output::Free(..)
-            | cluster::Output::StartCopy(..) => {}
+            // Where files leave flash no member records anything for another. Absence of a part of a file is its
+            // member's to answer.
+            cluster::Output::Clear(..) | cluster::Output::Owner(_) => {}
+            cluster::Output::Append(entry) => self.record(shared, entry),
+            cluster::Output::Lengthen(record) => self.lengthen(record),
+            cluster::Output::Barrier => self.barrier.want(),
+            cluster::Output::Free(file, record) => self.free(file, &record),
+            cluster::Output::StartCopy(intent, of, place) => self.order_copy(intent, of, place),
         }
+    }
+
+    /// Whether files that others use stay on flash.
+    pub(crate) fn commits(&self) -> bool {
+        self.sharing.get().is_some_and(Cluster::commits)
     }
 
     /// Nobody else has anything of a file, or nobody has.
@@ -279,112 +309,6 @@ impl Overlay {
             (Standing::Asking(_), cluster::Answer::Again) => cluster.stand(number, Standing::Asking(false)),
             // Something of it is on flash of a node that is gone: its threads wait for that, and ask now and then.
             _ => {}
-        }
-    }
-
-    /// Another member asks for a file: it leaves flash.
-    fn fence(&mut self, shared: Shared<'_>, file: FileId, (epoch, call, range): (Stamp, Option<u64>, Range)) {
-        let Some(cluster) = self.sharing.get_mut() else { return };
-        let numbers = cluster.numbers(file);
-        cluster.leave(file, Leaving { epoch, call, range, left: numbers.iter().copied().collect() });
-        if numbers.is_empty() {
-            return self.answer_fence(shared, file, None);
-        }
-        for number in numbers {
-            let mut asked_again = false;
-            if let Some(cluster) = self.sharing.get_mut() {
-                asked_again = cluster.standing(number) == Standing::Leaving;
-                cluster.stand(number, Standing::Leaving);
-            }
-            self.granules.deny(shared, number);
-            self.show_left_alone(shared, number);
-            self.close_granules(shared, number, ALL);
-            self.cancel_fetches(number, ALL);
-            // What failed is tried once; from then on whoever asks hears why.
-            if let Some(known) = self.files.get_mut(&number).filter(|_| !asked_again) {
-                known.write_back_error = None;
-            }
-            self.pending.push_leave(number);
-        }
-    }
-
-    /// Goes on with a file that leaves flash; done once nothing of it is there, durably.
-    pub(crate) fn attempt_leave(&mut self, shared: Shared<'_>, number: u32) -> Option<Answer> {
-        let ended = self.attempt_bypass(number, true);
-        let stuck = match &ended {
-            // What cannot leave fails those who ask for it: they would read older bytes.
-            Some(Answer::Error { errno, .. }) => Some(*errno),
-            _ => None,
-        };
-        if let Some(cluster) = self.sharing.get_mut()
-            && let Some(file) = cluster.file(number)
-        {
-            cluster.stick(file, stuck);
-        }
-        if stuck.is_some() || ended.is_none() {
-            return None;
-        }
-        let known = &self.files[&number];
-        let busy = !known.map.is_empty()
-            || known.length.is_extending()
-            || self.copies.any_of(number)
-            || self.fetches.any_of(number);
-        if busy {
-            return None;
-        }
-        // A bit is cleared once what was removed under it is durably so.
-        if self.granules.any(number) {
-            self.barrier.want_if(!self.barrier.is_running());
-            return None;
-        }
-        let file = self.sharing.get().and_then(|cluster| cluster.file(number)).expect("it has a number");
-        self.answer_fence(shared, file, Some(number));
-        // The claim may have been an older one than what has become known since.
-        if let Some(cluster) = self.sharing.get_mut() {
-            cluster.stand(number, Standing::Asking(false));
-            let standing = cluster.known(file);
-            self.stand_all(shared, file, standing);
-        }
-        Some(Answer::Done)
-    }
-
-    fn answer_fence(&mut self, shared: Shared<'_>, file: FileId, number: Option<u32>) {
-        let told = self.sharing.get_mut().and_then(|cluster| cluster.left(file, number));
-        let Some(Leaving { epoch, call, range, .. }) = told else { return };
-        let found = self.found(shared, file);
-        if let Some(cluster) = self.sharing.get_mut() {
-            cluster.name(file, found.threads.clone());
-            cluster.member.on_left(file, epoch, call, range, found);
-        }
-    }
-
-    /// Who still uses a file here, by its slow bytes or by having it open.
-    fn found(&self, shared: Shared<'_>, file: FileId) -> Found {
-        let numbers = self.sharing.get().map(|cluster| cluster.numbers(file)).unwrap_or_default();
-        let mut found = Found::default();
-        for number in numbers {
-            let Some(known) = self.files.get(&number) else { continue };
-            found.uses |= known.users.are_there() || known.users.bypass_us();
-            let cheap = shared.used_slots().iter().filter_map(|slot| slot.cheap_write());
-            let cheap = cheap.filter(|(of, _)| *of == number).map(|(_, range)| range);
-            let unseen = known.users.bypass_us().then_some(ALL);
-            let ranges = cheap.chain(self.leases.all_of(shared, number)).chain(unseen);
-            found.threads.extend((0..).zip(ranges).map(|(slot, range)| Writing { slot, range, granted: false }));
-        }
-        found
-    }
-
-    /// Tells of threads that others were told of as writers and that have ended.
-    pub(crate) fn tell_of_ended_writers(&mut self, shared: Shared<'_>) {
-        let Some(cluster) = self.sharing.get() else { return };
-        let named: Vec<(FileId, Vec<Writing>)> =
-            cluster.named().map(|(file, writers)| (file, writers.to_vec())).collect();
-        for (file, before) in named {
-            let found = self.found(shared, file);
-            if let Some(cluster) = self.sharing.get_mut().filter(|_| found.threads != before) {
-                cluster.name(file, found.threads.clone());
-                cluster.member.on_writer_ended(file, found);
-            }
         }
     }
 

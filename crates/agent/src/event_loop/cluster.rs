@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use headstart_cluster::{Seat, View};
 use headstart_membership::{Service, Version, now_ns};
+use headstart_overlay::Policy;
 use headstart_transport::PeerId;
 use headstart_units::Nanos;
 
@@ -262,7 +263,8 @@ impl EventLoop<'_> {
         let Some(membership) = &mut self.cluster.0 else { return };
         let seat = membership.seat();
         tracing::info!(node = seat.member.node, life = seat.member.life, alone, "this node is one of several");
-        self.tiers.overlay.join(self.tiers.shared.view(), seat, membership.site.timing, alone);
+        let (timing, policy) = (membership.site.timing, Policy::Leaves);
+        self.tiers.overlay.join(self.tiers.shared.view(), seat, timing, alone, policy);
         membership.part = Part::Joined;
         membership.telling = Some(Telling::new(seat));
         self.begin_beside_others(seat.incarnation, alone);

@@ -3,14 +3,13 @@
 use crate::guest::ALL;
 use crate::member::Member;
 use crate::message::{Answer, Message};
-use crate::names::{FileId, Seat, Stamp};
+use crate::names::Order;
 #[cfg(test)]
-use crate::names::{Order, RequestId};
+use crate::names::RequestId;
+use crate::names::{FileId, Seat, Stamp};
 use crate::output::Output;
 use crate::owner::{Owner, Packed};
-#[cfg(test)]
 use crate::record::{Entry, Record, What};
-#[cfg(test)]
 use headstart_units::request::Range;
 
 impl Member {
@@ -71,13 +70,33 @@ impl Member {
     /// without it then.
     pub(super) fn settle_own(&mut self, file: FileId) {
         let mut alone = false;
-        self.with_owner(file, |owner, site, mail| alone = owner.settle_own(site.me, mail));
+        let logged = self.log.has_records(file);
+        self.with_owner(file, |owner, site, mail| alone = owner.settle_own(site.me, logged, mail));
         if !alone {
             return;
         }
         self.out.push(Output::Alone(file));
         let asked = self.guests.get_mut(file).map(|mut guest| guest.take_asked()).unwrap_or_default();
         self.out.extend(asked.into_iter().map(|asked| Output::Answer(asked.id, asked.ask.range(), Answer::Again)));
+    }
+
+    /// The file's extents here, as the claim is to be told of them: places of what was recorded while it was alone. They
+    /// come before whatever owners order. The records, which are to be in the journal before the claim is answered.
+    pub fn list(&mut self, file: FileId, extents: impl IntoIterator<Item = (Range, u64)>) -> Vec<Record> {
+        assert!(!self.log.has_records(file), "a file with ordered records is not alone");
+        self.log.list(file);
+        let record = |(seq, (range, place))| Record {
+            file,
+            order: Order { epoch: Stamp::FIRST, seq },
+            range,
+            what: What::Map { place },
+            by: None,
+        };
+        let records: Vec<Record> = (1..).zip(extents).map(record).collect();
+        for record in &records {
+            self.log.append(Entry::Record(*record));
+        }
+        records
     }
 
     /// For the checker: what the rules of one node record of a file that is alone, or that leaves flash.

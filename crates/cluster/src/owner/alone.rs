@@ -38,9 +38,9 @@ impl Owner {
     }
 
     /// Once all others have answered: whether its member has the file to itself from now on. Where others use it, where
-    /// their logs have records or their threads write, or where others have asked, it claims it from its own member as
-    /// well.
-    pub(crate) fn settle_own(&mut self, me: MemberId, mail: &mut Mail) -> bool {
+    /// their logs have records or their threads write, where others have asked, or where the own log has ordered records
+    /// (`logged`), it claims it from its own member as well.
+    pub(crate) fn settle_own(&mut self, me: MemberId, logged: bool, mail: &mut Mail) -> bool {
         if self.own != OwnClaim::KeptBack {
             return false;
         }
@@ -49,7 +49,7 @@ impl Owner {
             return false;
         }
         let written = self.access.any_writers() && kept(Rule::AloneWriters);
-        if written || !self.stack.is_empty() || self.is_used || !self.queue.is_empty() {
+        if written || logged || !self.stack.is_empty() || self.is_used || !self.queue.is_empty() {
             self.wake(me, mail);
             return false;
         }

@@ -18,6 +18,8 @@ pub(crate) struct Work {
     settles: bool,
     /// Logs of members that are out have records of its file.
     holds_out: bool,
+    /// Logs of any members have.
+    is_recorded: bool,
 }
 
 /// Files by what their owners are at.
@@ -27,6 +29,7 @@ pub(crate) struct OwnerIndex {
     awaits_barriers: BTreeSet<FileId>,
     settles: BTreeSet<FileId>,
     holds_out: BTreeSet<FileId>,
+    recorded: BTreeSet<FileId>,
 }
 
 impl OwnerIndex {
@@ -48,6 +51,11 @@ impl OwnerIndex {
     /// Files of which logs of members that are out have records.
     pub(crate) fn holding_out(&self) -> impl Iterator<Item = FileId> + '_ {
         self.holds_out.iter().copied()
+    }
+
+    /// Files of which logs have records.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.recorded.iter().copied()
     }
 }
 
@@ -72,7 +80,13 @@ impl Listed for Packed {
     fn work(&self) -> Work {
         let settles = self.own() == OwnClaim::KeptBack;
         let Packed::Full(owner) = self else { return Work { settles, ..Work::default() } };
-        Work { says: owner.says(), awaits_barriers: owner.stack.awaits_any(), settles, holds_out: owner.holds_out() }
+        Work {
+            says: owner.says(),
+            awaits_barriers: owner.stack.awaits_any(),
+            settles,
+            holds_out: owner.holds_out(),
+            is_recorded: !owner.stack.is_empty(),
+        }
     }
 
     fn list(index: &mut OwnerIndex, file: FileId, before: Option<Work>, now: Option<Work>) {
@@ -81,6 +95,7 @@ impl Listed for Packed {
         place(&mut index.awaits_barriers, file, (before.awaits_barriers, now.awaits_barriers));
         place(&mut index.settles, file, (before.settles, now.settles));
         place(&mut index.holds_out, file, (before.holds_out, now.holds_out));
+        place(&mut index.recorded, file, (before.is_recorded, now.is_recorded));
     }
 
     fn pack(&mut self) {

@@ -10,6 +10,9 @@ use crate::record::{Intent, Record, What};
 use crate::rules::{Rule, kept};
 use crate::view::Fate;
 
+/// How many parts a look for bytes to write back looks at (assumed: what is in the way is rarely so much).
+const PARTS_MAX: usize = 64;
+
 impl Owner {
     /// A thread of a member asks.
     pub(crate) fn on_asked(&mut self, site: &Site<'_>, from: MemberId, id: RequestId, ask: Ask, mail: &mut Mail) {
@@ -187,6 +190,27 @@ impl Owner {
         self.copies.insert(intent.copy, Copying { intent, mover, source: Some((of, place)) });
         mail.push((mover, Message::Copy(intent, of, place)));
         true
+    }
+
+    /// The same of the next bytes in the order of addresses, from where the last look ended.
+    pub(crate) fn write_back_next(&mut self, site: &Site<'_>, bytes_max: u64, mail: &mut Mail) -> bool {
+        let parts = self.stack.mapped(Range::between(self.next_back, u64::MAX), PARTS_MAX);
+        if parts.is_empty() {
+            self.next_back = 0;
+        }
+        for part in parts {
+            let part = Range::new(part.offset, part.length.min(bytes_max));
+            self.next_back = part.end();
+            if self.write_back(site, part, mail) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// How many write-backs are under way.
+    pub(crate) fn copies(&self) -> usize {
+        self.copies.len()
     }
 
     /// A member's copy has ended, having copied or not.

@@ -476,8 +476,10 @@ fn transfer(w: &mut World, rank: usize, o: &mut Operation, step: Step) -> Moved 
         (Step::Flash { range, data_file, place }, Kind::Read) => {
             let is_leased = w.slot(rank).held_pieces().next().is_some();
             w.listed += u64::from(!is_leased);
-            let Some(store) = w.agents[w.at].data.get(&data_file) else {
-                assert!(!is_leased, "a leased data file exists");
+            // Another node's is found by its number.
+            let of = if w.cluster.is_some() { (data_file >> 22) as usize } else { w.at };
+            let Some(store) = w.agents[of].data.get(&data_file) else {
+                assert!(!is_leased || of != w.at, "a leased data file exists");
                 return Moved::FlashFailed(FlashFault::Broken);
             };
             let bytes = moved(&store.read(Range::new(place, range.length)), place, range.offset);

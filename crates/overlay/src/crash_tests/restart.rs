@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ranks::{self, NO_SLOT};
-use super::storage::Store;
+use super::storage::{Byte, Store};
 use super::world::{Late, RANKS, Task, World};
 use crate::journal::HEADER_BYTES;
-use crate::output::{Answer, CopyKind};
+use crate::output::{Answer, CopyKind, Growth};
 use crate::overlay::Overlay;
 use crate::recovery::{Recovered, Replay};
 use headstart_protocol::message::Request;
+use headstart_units::request::Range;
 
 impl World {
     /// Whether the agent dies here.
@@ -36,6 +37,12 @@ impl World {
             self.ranks[rank].connected = false;
         }
         for task in std::mem::take(&mut self.agents[self.at].tasks) {
+            if let Task::Extend { inode, size, growth: Growth::LastByte, found: Some(found), .. } = task {
+                if found < size && self.random.chance(50) {
+                    self.agents[self.at].ghosts.push((inode, vec![(Range::new(size - 1, 1), Byte::Zero)]));
+                }
+                continue;
+            }
             let Task::Copy { inode, order, bytes, written: false } = task else { continue };
             if bytes.len() < order.pieces.len() || self.random.chance(20) {
                 continue;

@@ -13,12 +13,14 @@ pub use tasks::Task;
 use super::ranks::{self, NO_SLOT, Rank};
 use super::register::Register;
 use super::storage::{Byte, Bytes, Log, Store};
+use crate::Policy;
 use crate::journal::{HEADER_BYTES, Header, Identity};
 use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
 use crate::recovery::{Recovered, Replay};
 use crate::requests::opening::Opening;
 use crate::settings::Settings;
+use headstart_cluster::MemberId;
 use headstart_policy::client::carl::{Regions, Wanted};
 use headstart_policy::cost::region::Costs;
 use headstart_protocol::memory::Memory;
@@ -91,13 +93,15 @@ pub struct Agent {
 }
 
 impl Agent {
-    fn new(settings: Settings) -> Agent {
+    fn new(settings: Settings, node: usize) -> Agent {
+        let member = MemberId { node: node as u16, life: 0 };
+        let settings = Settings { member, first_data_file: ((node as u32) << 22).max(1), ..settings };
         let mut journal = Log::default();
         journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
         journal.stable = HEADER_BYTES;
         Agent {
             memory: Memory::new(FILES, SLOTS, COPIES),
-            overlay: Overlay::new(settings.clone(), HEADER_BYTES as u64, 1),
+            overlay: Overlay::new(settings.clone(), HEADER_BYTES as u64, settings.first_data_file),
             data: BTreeMap::new(),
             journal,
             tasks: Vec::new(),
@@ -136,6 +140,8 @@ pub struct Whims {
     pub reads: bool,
     /// Percent of what a process does that is with a file of its own.
     pub apart: u64,
+    /// What becomes of files that programs on several nodes use.
+    pub policy: Policy,
 }
 
 /// Everything.
@@ -197,7 +203,7 @@ impl World {
     pub fn of_agents(seed: u64, settings: Settings, agents: usize) -> World {
         let mut world = World {
             random: Random(seed),
-            agents: (0..agents).map(|_| Agent::new(settings.clone())).collect(),
+            agents: (0..agents).map(|node| Agent::new(settings.clone(), node)).collect(),
             at: 0,
             cluster: None,
             inodes: Vec::new(),
@@ -574,6 +580,10 @@ impl World {
         self.agents[self.at].overlay.set_time(self.agents[self.at].polls * POLL_NS);
         self.agents[self.at].overlay.poll(self.agents[self.at].memory.view());
         self.carry_out();
+        // What a barrier has covered counts with the next look.
+        if self.whims.policy == Policy::Commits && !self.agents[self.at].is_dead {
+            self.look();
+        }
     }
 
     /// Runs until nobody is under way; the number of steps is bounded.

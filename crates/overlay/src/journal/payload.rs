@@ -38,6 +38,7 @@ impl Record {
             Record::Copying { .. } => 21,
             Record::Copied { .. } => 22,
             Record::Origin { .. } => 23,
+            Record::Gone { .. } => 24,
         }
     }
 
@@ -105,6 +106,7 @@ impl Record {
             | Record::Ordered { .. }
             | Record::Copying { .. }
             | Record::Copied { .. }
+            | Record::Gone { .. }
             | Record::Origin { .. } => self.write_shared(out),
         }
     }
@@ -124,9 +126,9 @@ impl Record {
                 out.position(range.offset);
                 out.position(range.length);
             }
-            Record::Copied { file, copy } => {
+            Record::Copied { file, copy: order } | Record::Gone { file, order } => {
                 out.number(*file);
-                write_order(out, *copy);
+                write_order(out, *order);
             }
             Record::Origin { member, before } => {
                 out.number(member.node);
@@ -203,6 +205,7 @@ impl Record {
                 Record::Copying { file, copy, order, range: Range::new(offset, length) }
             }
             22 => Record::Copied { file: from.word()?, copy: read_order(&mut from)? },
+            24 => Record::Gone { file: from.word()?, order: read_order(&mut from)? },
             23 => {
                 let (node, life) = (u16::try_from(from.word()?).ok()?, u16::try_from(from.word()?).ok()?);
                 Record::Origin { member: MemberId { node, life }, before: from.number()? }

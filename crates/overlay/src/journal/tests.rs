@@ -43,6 +43,7 @@ fn samples() -> Vec<Record> {
             range: Range::new(8192, 4096),
         },
         Record::Copied { file, copy: Order { epoch: stamp(3, 4), seq: 9 } },
+        Record::Gone { file, order: Order { epoch: stamp(3, 4), seq: 8 } },
         Record::Origin { member: MemberId { node: 1023, life: 2 }, before: 1 << 40 },
     ]
 }
@@ -100,6 +101,7 @@ fn shared() -> impl Strategy<Value = Record> {
             range: Range::new(offset, length)
         }),
         (word(), order()).prop_map(|(file, copy)| Record::Copied { file, copy }),
+        (word(), order()).prop_map(|(file, order)| Record::Gone { file, order }),
         (any::<u16>(), any::<u16>(), number())
             .prop_map(|(node, life, before)| Record::Origin { member: MemberId { node, life }, before }),
     ]

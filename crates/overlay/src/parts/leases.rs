@@ -15,6 +15,7 @@ use headstart_units::request::Range;
 
 use crate::parts::looks;
 use crate::process::Process;
+use crate::writer::Writer;
 
 /// What a direct write does to the file's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,8 @@ pub(crate) struct Quarantined {
     pub(crate) range: Range,
     /// Whose write it is.
     pub(crate) process: Process,
+    /// It had the agent's leave.
+    pub(crate) is_leased: bool,
     /// The barrier that syncs the slow file and began after the process was gone: it lifts the quarantine.
     barrier: Option<u64>,
 }
@@ -210,11 +213,31 @@ impl Leases {
 
     /// What threads have leased of the file, and what dead ones may still write.
     pub(crate) fn all_of<'a>(&'a self, shared: Shared<'a>, file: u32) -> impl Iterator<Item = Range> + 'a {
-        let slots = self.slow_reads.iter().map(move |slot| &shared.slots[*slot as usize]);
-        let reads = slots.filter(move |slot| slot.slow_read_overlaps(file, Range::new(0, u64::MAX)));
+        self.all_of_writers(shared, file).map(|(_, range)| range)
+    }
+
+    /// The same, by who does.
+    pub(crate) fn all_of_writers<'a>(
+        &'a self,
+        shared: Shared<'a>,
+        file: u32,
+    ) -> impl Iterator<Item = (Writer, Range)> + 'a {
+        let slots = self.slow_reads.iter().map(move |slot| (*slot, &shared.slots[*slot as usize]));
+        let reads = slots.filter(move |(_, cell)| cell.slow_read_overlaps(file, Range::new(0, u64::MAX)));
         let dead = self.quarantine.iter().filter(move |dead| dead.file == file);
-        let living = self.direct_of(file).map(|direct| direct.range);
-        living.chain(dead.map(|dead| dead.range)).chain(reads.map(|slot| slot.leased()))
+        let living = self.direct.iter().filter(move |(_, direct)| direct.file == file);
+        let living = living.map(|(slot, direct)| (Writer::Leased(*slot), direct.range));
+        let dead = dead.map(|dead| match dead.is_leased {
+            true => (Writer::Leased(dead.slot), dead.range),
+            false => (Writer::Quarantined(dead.slot), dead.range),
+        });
+        living.chain(dead).chain(reads.map(|(slot, cell)| (Writer::Reads(slot), cell.leased())))
+    }
+
+    /// Slots whose threads may write the slow file under a lease, dead or alive.
+    pub(crate) fn held(&self) -> Vec<u32> {
+        let dead = self.quarantine.iter().filter(|dead| dead.is_leased).map(|dead| dead.slot);
+        self.direct.keys().copied().chain(dead).collect()
     }
 
     /// The thread behind `slot` reads flash, as its slot says.
@@ -230,8 +253,8 @@ impl Leases {
     }
 
     /// What the dead thread of a process may still write.
-    pub(crate) fn quarantine(&mut self, slot: u32, process: Process, file: u32, range: Range) {
-        self.quarantine.push(Quarantined { slot, file, range, process, barrier: None });
+    pub(crate) fn quarantine(&mut self, slot: u32, process: Process, (file, range): (u32, Range), is_leased: bool) {
+        self.quarantine.push(Quarantined { slot, file, range, process, is_leased, barrier: None });
     }
 
     /// Whether a dead thread may still write a byte of `range`.
@@ -293,8 +316,8 @@ mod tests {
     #[test]
     fn a_quarantine_is_lifted_by_a_barrier_that_begins_after_its_process_is_gone_and_succeeds() {
         let mut leases = Leases::default();
-        leases.quarantine(3, FIRST, 7, Range::new(0, 10));
-        leases.quarantine(4, SECOND, 8, Range::new(0, 10));
+        leases.quarantine(3, FIRST, (7, Range::new(0, 10)), false);
+        leases.quarantine(4, SECOND, (8, Range::new(0, 10)), true);
         assert_eq!(leases.await_barrier(1, |process| process == SECOND), [7]);
         leases.abandon_barrier();
         assert!(leases.lift(1).is_empty() && !leases.awaits_barrier());

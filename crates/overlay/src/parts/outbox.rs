@@ -25,6 +25,11 @@ impl Outbox {
         Outbox { journal: Journal::at(journal_end), member, outputs: Vec::new(), counters: Counters::default() }
     }
 
+    /// Whose journal it is.
+    pub(crate) fn member(&self) -> MemberId {
+        self.member
+    }
+
     /// A record to append before any output is carried out.
     pub(crate) fn append(&mut self, record: &Record) {
         self.journal.append(record);

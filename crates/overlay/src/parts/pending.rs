@@ -32,6 +32,8 @@ pub(crate) struct Commit {
 pub(crate) enum CommitStep {
     /// Waits for whoever is in its way.
     Waiting,
+    /// The file's owner is asked.
+    Asked,
     /// In the map; its record may not be appended yet.
     Applied,
     /// Appended, and its slab is marked used; the slow file may have to become longer.
@@ -113,6 +115,18 @@ pub(crate) enum Operation {
     },
     /// A read of a file of which others may have something.
     Read(Reading),
+    /// A read of another node's bytes is to be confirmed.
+    Confirm {
+        /// The file.
+        file: u32,
+    },
+    /// A direct write of a file that others use has ended.
+    WriteDone {
+        /// The file.
+        file: u32,
+        /// What was written.
+        range: Range,
+    },
     /// Space is wanted on flash for a file that others may use.
     ToOwn {
         /// The file.
@@ -157,7 +171,11 @@ impl Pending {
     /// What it waits for, as it is counted.
     pub(crate) fn wait(&self) -> Wait {
         match self.operation {
-            Operation::Commit { .. } | Operation::Read(_) | Operation::ToOwn { .. } => Wait::Requests,
+            Operation::Commit { .. }
+            | Operation::Read(_)
+            | Operation::Confirm { .. }
+            | Operation::WriteDone { .. }
+            | Operation::ToOwn { .. } => Wait::Requests,
             Operation::Slab { .. } => Wait::Space,
             Operation::Write { .. } | Operation::Truncate { .. } => Wait::Copies,
             Operation::WriteBack { .. }
@@ -179,6 +197,8 @@ impl Pending {
             | Operation::WriteBack { file, .. }
             | Operation::Bypass { file, .. }
             | Operation::Read(Reading { file, .. })
+            | Operation::Confirm { file }
+            | Operation::WriteDone { file, .. }
             | Operation::ToOwn { file, .. }
             | Operation::Leave { file }
             | Operation::Open { file, .. } => Some(file),
@@ -197,7 +217,9 @@ impl Pending {
     /// Whether it is a commit that is in the map, beyond `size`, for which the file is not long enough yet.
     fn is_mapped_beyond(&self, file: u32, size: u64) -> bool {
         matches!(self.operation, Operation::Commit(commit)
-            if commit.step != CommitStep::Waiting && commit.file == file && commit.range.end() > size)
+            if !matches!(commit.step, CommitStep::Waiting | CommitStep::Asked)
+                && commit.file == file
+                && commit.range.end() > size)
     }
 
     /// The file whose bytes it touches: it waits while others may be at them.
@@ -209,12 +231,23 @@ impl Pending {
             | Operation::WriteBack { file, .. }
             | Operation::Bypass { file, .. }
             | Operation::Read(Reading { file, .. })
+            | Operation::Confirm { file }
+            | Operation::WriteDone { file, .. }
             | Operation::ToOwn { file, .. } => Some(file),
             Operation::Commit(_)
             | Operation::Slab { .. }
             | Operation::Sync { .. }
             | Operation::Leave { .. }
             | Operation::Open { .. } => None,
+        }
+    }
+
+    /// The file whose owner is asked about it, if others use that.
+    pub(crate) fn asks(&self) -> Option<u32> {
+        match self.operation {
+            Operation::Commit(Commit { file, .. }) => Some(file),
+            Operation::ToOwn { .. } => None,
+            _ => self.touched(),
         }
     }
 
@@ -313,6 +346,31 @@ impl Requests {
             }
         }
         dropped
+    }
+
+    /// The commit that came so is in the map; false if it waits no longer.
+    pub(crate) fn apply_commit(&mut self, arrival: u64) -> bool {
+        let found = self.list.iter_mut().find(|pending| pending.arrival == arrival);
+        let Some(Pending { operation: Operation::Commit(commit), .. }) = found else { return false };
+        commit.step = CommitStep::Applied;
+        true
+    }
+
+    /// The owner of its file is asked anew about the commit that came so, if it is one.
+    pub(crate) fn ask_commit_anew(&mut self, arrival: u64) {
+        let found = self.list.iter_mut().find(|pending| pending.arrival == arrival);
+        if let Some(Pending { operation: Operation::Commit(commit), .. }) = found
+            && commit.step == CommitStep::Asked
+        {
+            commit.step = CommitStep::Waiting;
+        }
+    }
+
+    /// What of the thread behind `slot` an owner may have been asked: the arrivals, and the files it wants to write.
+    pub(crate) fn asked_by(&self, slot: u32) -> Vec<(u64, u32)> {
+        let of = self.list.iter().filter(|pending| pending.envelope.slot == slot && !pending.orphan);
+        let of = of.filter(|pending| !matches!(pending.operation, Operation::Commit(_)));
+        of.filter_map(|pending| Some((pending.arrival, pending.touched()?))).collect()
     }
 
     /// The records of all commits that are applied are appended now: the slots of those that somebody waits for, or

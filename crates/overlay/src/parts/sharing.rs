@@ -7,12 +7,35 @@
 //! | absent | clear | read and write the slow file; nothing of it comes to flash |
 //! | leaving | all set | wait until nothing of it is on flash here, durably: another member asks for it |
 //!
+//! | shared | all set | ask its owner, request by request ([`Policy::Commits`] alone) |
+//!
 //! Without other members there is nothing here, and every file is alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
-use headstart_cluster::{FileId, Member, MemberId, RequestId, Seat, Stamp, View, Writing};
+mod commits;
+mod flights;
+
+use headstart_cluster::{FileId, Log, Member, MemberId, RequestId, Seat, Stamp, View, Writing};
+use headstart_protocol::message::Envelope;
+use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
+
+use crate::writer::{OF_FILE, Writer};
+
+pub(crate) use commits::{Commits, Remote};
+pub(crate) use flights::Flight;
+
+/// What becomes of a file that programs on two nodes use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// It leaves flash.
+    #[default]
+    Leaves,
+    /// It stays, and one of the members orders what all commit.
+    Commits,
+}
 
 /// Where a file stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +46,10 @@ pub(crate) enum Standing {
     Asking(bool),
     /// Nobody has anything of it on flash.
     Absent,
-    /// It leaves flash.
+    /// It leaves flash, or is being listed for its owner.
     Leaving,
+    /// An owner orders it.
+    Shared,
 }
 
 /// What another member is told once a file has left flash.
@@ -56,6 +81,9 @@ pub(crate) struct Cluster {
     salvages: BTreeSet<(FileId, MemberId)>,
     stuck: Stuck,
     asks: u64,
+    policy: Policy,
+    /// Of files that stay on flash.
+    pub(crate) commits: Commits,
 }
 
 /// Files that cannot leave flash, as what is dirty of them cannot be written back: their threads fail, here and at
@@ -70,12 +98,9 @@ struct Stuck {
     elsewhere: BTreeMap<FileId, (Seat, i32)>,
 }
 
-/// In a request's slot: it is not a thread's but a file's, whose number follows.
-const OF_FILE: u32 = 1 << 31;
-
 impl Cluster {
     /// One that knows no file.
-    pub(crate) fn new(member: Member) -> Cluster {
+    pub(crate) fn new(member: Member, policy: Policy) -> Cluster {
         Cluster {
             member,
             files: BTreeMap::new(),
@@ -86,6 +111,8 @@ impl Cluster {
             salvages: BTreeSet::new(),
             stuck: Stuck::default(),
             asks: 0,
+            policy,
+            commits: Commits::default(),
         }
     }
 
@@ -94,8 +121,42 @@ impl Cluster {
         match (self.member.is_alone(file), self.member.holds(file)) {
             (true, _) => Standing::Alone,
             (false, true) => Standing::Absent,
+            (false, false) if self.policy == Policy::Commits => Standing::Shared,
             (false, false) => Standing::Asking(false),
         }
+    }
+
+    /// Where a file stands of which nothing is known.
+    pub(crate) fn unknown(&self) -> Standing {
+        if self.commits() { Standing::Shared } else { Standing::Asking(false) }
+    }
+
+    /// Takes over what the agent before has granted: direct writes by their slots.
+    pub(crate) fn adopt(&mut self, shared: Shared<'_>, held: impl IntoIterator<Item = u32>) {
+        for slot in held.into_iter().filter(|slot| shared.slots[*slot as usize].orders_direct_write()) {
+            self.commits.grant(slot, shared.slots[slot as usize].seq.load(Ordering::Relaxed));
+        }
+        self.commits.adopt(self.member.log().under_way());
+    }
+
+    /// The name of a thread's request.
+    pub(crate) fn id(envelope: Envelope) -> RequestId {
+        Cluster::id_of(envelope.slot, envelope.seq)
+    }
+
+    /// The same, by its slot and number.
+    pub(crate) fn id_of(slot: u32, seq: u64) -> RequestId {
+        RequestId { slot: Writer::Leased(slot).name(), seq: seq.wrapping_mul(2) }
+    }
+
+    /// What the agent says itself for a thread, behind its request of that number.
+    pub(crate) fn id_behind(slot: u32, seq: u64) -> RequestId {
+        RequestId { slot: Writer::Leased(slot).name(), seq: 2 * seq + 1 }
+    }
+
+    /// The thread's request of that name: its slot and number. None of what is the agent's own.
+    pub(crate) fn thread(id: RequestId) -> Option<(u32, u64)> {
+        (id.slot & OF_FILE == 0).then_some((id.slot / 4, id.seq / 2))
     }
 
     /// Where a file with a number stands.
@@ -131,6 +192,23 @@ impl Cluster {
         if let Some((file, _)) = self.files.remove(&number) {
             self.numbers.remove(&(file, number));
         }
+    }
+
+    /// Whether files that others use stay on flash.
+    pub(crate) fn commits(&self) -> bool {
+        self.policy == Policy::Commits
+    }
+
+    /// A new name for what is asked, and for no thread.
+    pub(crate) fn next_unbound(&mut self) -> RequestId {
+        self.asks += 1;
+        RequestId { slot: self.commits.flights.borrow(OF_FILE), seq: self.asks }
+    }
+
+    /// A new number for such a name.
+    pub(crate) fn next_seq(&mut self) -> u64 {
+        self.asks += 1;
+        self.asks
     }
 
     /// A new name for what is asked about a file.
@@ -198,7 +276,7 @@ impl Cluster {
         match standing {
             Standing::Leaving => self.stuck.here.get(&file).copied(),
             Standing::Asking(_) => self.stuck.elsewhere.get(&file).map(|(_, errno)| *errno),
-            Standing::Alone | Standing::Absent => None,
+            Standing::Alone | Standing::Absent | Standing::Shared => None,
         }
     }
 
@@ -254,23 +332,60 @@ impl Cluster {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
-pub(crate) struct Sharing(Option<Box<Cluster>>);
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    cluster: Option<Box<Cluster>>,
+    /// What the journal has of files that others used, until there are other members again.
+    log: Log,
+    /// No kernel call of the agent before is under way.
+    has_landed: bool,
+}
+
+impl Default for Sharing {
+    fn default() -> Sharing {
+        Sharing { cluster: None, log: Log::default(), has_landed: true }
+    }
+}
 
 impl Sharing {
+    /// An agent begins with what the journal has of files that others used, and where one was before.
+    pub(crate) fn adopt(&mut self, log: Log) {
+        *self = Sharing { cluster: None, log, has_landed: false };
+    }
+
+    /// Nothing of the agent before is under way any more.
+    pub(crate) fn land(&mut self) {
+        self.has_landed = true;
+    }
+
+    /// Whether that is so.
+    pub(crate) fn has_landed(&self) -> bool {
+        self.has_landed
+    }
+
+    /// What the journal had.
+    pub(crate) fn take_log(&mut self) -> Log {
+        std::mem::take(&mut self.log)
+    }
+
     /// There are other members from now on.
     pub(crate) fn join(&mut self, cluster: Cluster) {
-        self.0 = Some(Box::new(cluster));
+        self.cluster = Some(Box::new(cluster));
     }
 
     /// This member, if there are others.
     pub(crate) fn get(&self) -> Option<&Cluster> {
-        self.0.as_deref()
+        self.cluster.as_deref()
     }
 
     /// The same, to be changed.
     pub(crate) fn get_mut(&mut self) -> Option<&mut Cluster> {
-        self.0.as_deref_mut()
+        self.cluster.as_deref_mut()
+    }
+
+    /// What is in this member's log of files that others use.
+    pub(crate) fn log(&self) -> &Log {
+        self.get().map_or(&self.log, |cluster| cluster.member.log())
     }
 
     /// Whether no other member has anything of the file.
@@ -278,12 +393,13 @@ impl Sharing {
         self.get().is_none_or(|cluster| cluster.standing(number) == Standing::Alone)
     }
 
-    /// Whether it belongs to others, or to all: it cannot be had alone, as far as is known.
+    /// Whether it belongs to others, or to all, and nothing of it comes to flash: it cannot be had alone, as far as is
+    /// known.
     pub(crate) fn is_elsewhere(&self, number: u32) -> bool {
-        let Some(cluster) = self.get() else { return false };
+        let Some(cluster) = self.get().filter(|cluster| !cluster.commits()) else { return false };
         let has_owner = |file| cluster.member.owner_of(file).is_some() && !cluster.member.may_be_alone(file);
         match cluster.standing(number) {
-            Standing::Alone => false,
+            Standing::Alone | Standing::Shared => false,
             Standing::Leaving => true,
             Standing::Asking(_) | Standing::Absent => cluster.file(number).is_some_and(has_owner),
         }
@@ -294,9 +410,27 @@ impl Sharing {
         self.get()?.why_stuck(number)
     }
 
+    /// Whether something of the file may come to flash: it is alone, or an owner orders it.
+    pub(crate) fn may_absorb(&self, number: u32) -> bool {
+        self.get().is_none_or(|cluster| cluster.commits() || cluster.standing(number) == Standing::Alone)
+    }
+
     /// Whether its threads have to wait.
     pub(crate) fn holds_back(&self, number: u32) -> bool {
         let waits = |cluster: &Cluster| matches!(cluster.standing(number), Standing::Asking(_) | Standing::Leaving);
         self.get().is_some_and(waits)
+    }
+
+    /// Whether its requests are an owner's to answer.
+    pub(crate) fn asks(&self, number: u32) -> bool {
+        let asks = |cluster: &Cluster| {
+            cluster.commits() && matches!(cluster.standing(number), Standing::Shared | Standing::Absent)
+        };
+        self.get().is_some_and(asks)
+    }
+
+    /// Whether records of the log are all that the journal is to say of the extents of a file.
+    pub(crate) fn is_listed(&self, inode: u64) -> bool {
+        self.log().has_records(FileId(inode))
     }
 }

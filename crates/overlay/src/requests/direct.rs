@@ -82,6 +82,7 @@ impl Overlay {
 
     pub(crate) fn end_direct(&mut self, shared: Shared<'_>, slot: u32) -> Option<Direct> {
         let ended = self.leases.end_direct(slot)?;
+        self.give_back_lease(slot, ended.file);
         shared.slots[slot as usize].revoke_lease();
         Some(ended)
     }
@@ -105,6 +106,30 @@ impl Overlay {
         if let Some(refused) = self.refused_end(slot, file, None) {
             return refused;
         }
+        if self.commits() && !self.sharing.is_alone(file) {
+            // Without a lease it was answered before.
+            let direct = self.leases.direct(slot);
+            return direct.map_or(Begun::Ends, |direct| {
+                Begun::Waits(Operation::WriteDone { file, range: range.intersection(direct.range) })
+            });
+        }
+        self.end_own_write(slot, file, range)
+    }
+
+    /// The same of a file that has become this node's alone since.
+    pub(super) fn attempt_write_done(
+        &mut self,
+        shared: Shared<'_>,
+        slot: u32,
+        file: u32,
+        range: Range,
+    ) -> Option<Answer> {
+        self.end_own_write(slot, file, range);
+        self.end_direct(shared, slot);
+        Some(Answer::Done)
+    }
+
+    fn end_own_write(&mut self, slot: u32, file: u32, range: Range) -> Begun {
         let Some(direct) = self.leases.direct(slot) else {
             return Begun::Ends; // answered before: nothing was committed under the lease
         };

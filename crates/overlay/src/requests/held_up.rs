@@ -95,7 +95,7 @@ impl Overlay {
     }
 
     /// Takes a commit's space back that was not applied, and what it held.
-    pub(super) fn refuse_commit(&mut self, shared: Shared<'_>, slot: u32, commit: &Commit) {
+    pub(crate) fn refuse_commit(&mut self, shared: Shared<'_>, slot: u32, commit: &Commit) {
         self.drop_commit(commit);
         self.show_slabs(shared, slot);
     }
@@ -109,6 +109,11 @@ impl Overlay {
     /// The thread is gone: what it waited for is not answered. A commit not applied yet never was acknowledged, and
     /// its bytes had landed before it was sent: it is dropped and its space returned.
     pub(crate) fn abandon(&mut self, slot: u32) {
+        for (arrival, file) in self.pending.asked_by(slot) {
+            if let Some(cluster) = self.sharing.get_mut() {
+                cluster.commits.flights.abandon(arrival, file);
+            }
+        }
         for commit in self.pending.abandon(slot) {
             self.drop_commit(&commit);
         }

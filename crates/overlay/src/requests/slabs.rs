@@ -12,7 +12,7 @@ use crate::parts::pending::Operation;
 impl Overlay {
     pub(super) fn begin_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Begun {
         self.expect_write(file, range.end());
-        if !self.sharing.is_alone(file) || self.threads.await_others() {
+        if !self.sharing.may_absorb(file) || self.threads.await_others() {
             let until_ns = self.measured_ns + self.pacing.space_wait_ns();
             return Begun::Waits(Operation::ToOwn { file, range, until_ns });
         }

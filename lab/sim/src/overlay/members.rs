@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use headstart_cluster::{Envelope, MemberId, Seat, Timing, View};
+use headstart_overlay::Policy;
 use headstart_units::Nanos;
 
 use super::agent::Agent;
@@ -56,7 +57,7 @@ impl Simulation<'_> {
     fn join(&mut self, agent: u32) {
         let own = self.agent(agent);
         // The first has had the directory to itself.
-        own.overlay.join(own.memory.view(), seat(agent), TIMING, agent == 0);
+        own.overlay.join(own.memory.view(), seat(agent), TIMING, agent == 0, Policy::Leaves);
         self.look_at(agent, self.now);
     }
 

@@ -1,5 +1,6 @@
 //! All agents of a simulated site, and what they share: policies, copies' numbers, the links between them.
 
+use headstart_cluster::MemberId;
 use headstart_model::slab::Slab;
 use headstart_overlay::Settings;
 use headstart_policy::client::chain::Chain;
@@ -75,7 +76,8 @@ impl Site {
             let lot = Lot { index, of: count, servers: scenario.flash.servers };
             let nodes = Nodes::new(first_node(index, scenario), first_node(index + 1, scenario));
             let first_data_file = lot.first_data_file();
-            let settings = Settings { files_max: known + 1, capacity, first_data_file, ..settings };
+            let member = MemberId { node: index as u16, life: 0 };
+            let settings = Settings { files_max: known + 1, capacity, first_data_file, member, ..settings };
             Agent::new(settings, (lot, nodes), &mates, files)
         });
         Ok(Site {

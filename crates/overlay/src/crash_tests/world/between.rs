@@ -9,6 +9,7 @@ use headstart_units::Nanos;
 use headstart_units::request::Range;
 
 use super::{Agent, RANKS, World};
+use crate::Policy;
 use crate::crash_tests::storage::{Store, moved};
 use crate::journal::HEADER_BYTES;
 use crate::member_log::{durable_bytes, log_of, maps_of, position_told};
@@ -60,8 +61,8 @@ impl World {
             self.at = at;
             // Slots that were given away before belong to nobody.
             let agent = &mut self.agents[at];
-            *agent = Agent::new(agent.settings.clone());
-            agent.overlay.join(agent.memory.view(), seat(at), TIMING, false);
+            *agent = Agent::new(agent.settings.clone(), at);
+            agent.overlay.join(agent.memory.view(), seat(at), TIMING, false, self.whims.policy);
             self.join();
             self.look();
         }
@@ -83,7 +84,7 @@ impl World {
         let seat = view.seat(member(self.at)).expect("it has one");
         between.view = Arc::new(view);
         let agent = &mut self.agents[self.at];
-        agent.overlay.join(agent.memory.view(), seat, TIMING, false);
+        agent.overlay.join(agent.memory.view(), seat, TIMING, false, self.whims.policy);
         self.look();
     }
 
@@ -205,7 +206,7 @@ impl World {
         }
     }
 
-    fn say_again(&mut self) {
+    pub fn say_again(&mut self) {
         let agent = &mut self.agents[self.at];
         agent.overlay.say_again(agent.memory.view());
         self.carry_out();
@@ -213,7 +214,7 @@ impl World {
 
     /// A file lies on the flash of one node at most, of dead agents too.
     pub fn check_one_has_it(&mut self) {
-        if self.cluster.is_none() {
+        if self.cluster.is_none() || self.whims.policy == Policy::Commits {
             return;
         }
         for inode in 0..self.inodes.len() {

@@ -108,6 +108,9 @@ impl World {
             for at in 0..self.agents.len() {
                 self.at = at;
                 self.poll();
+                if self.cluster.is_some() {
+                    self.say_again();
+                }
             }
             self.quiesce();
         }
@@ -238,7 +241,9 @@ impl World {
             ));
         }
         if self.agents[self.at].overlay.files.len() > 0 {
-            wrong.push(format!("files are left: {:#?}", self.agents[self.at].overlay.files));
+            let log = self.agents[self.at].overlay.sharing.log();
+            let logged: Vec<_> = log.records().collect();
+            wrong.push(format!("files are left: {:#?}\n{logged:?}", self.agents[self.at].overlay.files));
         }
         if self.agents[self.at].leaked_pages == 0 && self.agents[self.at].overlay.data_files.count() > 0 {
             wrong.push(format!("data files are left: {:?}", self.agents[self.at].overlay.data_files));
