@@ -19,6 +19,8 @@ pub(crate) enum Outcome {
     Open,
     Ordered(Order),
     Refused,
+    /// It was told to write.
+    Go,
 }
 
 type Thread = (MemberId, u32);

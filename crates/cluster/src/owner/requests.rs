@@ -27,6 +27,8 @@ impl Owner {
                 match outcome {
                     Outcome::Ordered(order) => return mail.push((from, ordered(&self.record(order, id, ask)))),
                     Outcome::Refused => return self.answer(from, id, ask.range(), Answer::Refused, mail),
+                    // Another answer would be heard in place of this one, and nobody would say that it has ended.
+                    Outcome::Go => return self.answer(from, id, ask.range(), Answer::Go, mail),
                     Outcome::Open => {}
                 }
             }
@@ -143,6 +145,7 @@ impl Owner {
             Answer::Absent
         } else {
             self.access.go(waiting.from, waiting.id.slot, range);
+            self.queue.note(waiting.from, waiting.id, Outcome::Go);
             Answer::Go
         };
         self.answer(waiting.from, waiting.id, range, answer, mail);
