@@ -119,8 +119,8 @@ impl Overlay {
     /// Where in the file what keeps the extent from being written back ends; none if nothing does.
     pub(crate) fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
         let known = &self.files[&file];
-        // Its owner has it written back.
-        if self.commits() && !self.sharing.is_alone(file) {
+        // Its owner has it written back, or is about to be told of it.
+        if self.is_owners(file) {
             return Some(u64::MAX);
         }
         if self.is_untrusted(mapped) {

@@ -74,8 +74,7 @@ impl Overlay {
             return;
         }
         // What others use is written back, whoever has removed its name.
-        let is_others = self.commits() && !self.sharing.is_alone(number);
-        if file.names.is_unlinked() && !is_others {
+        if file.names.is_unlinked() && !self.is_owners(number) {
             if self.is_left_to_heirs(shared, number) {
                 self.files.leave_to_heirs(number);
                 return;

@@ -607,7 +607,8 @@ impl World {
         }
         let stuck: Vec<_> = self.ranks.iter().filter(|rank| rank.is_busy()).collect();
         let pending: Vec<_> = self.agents.iter().map(|agent| &agent.overlay.pending).collect();
-        self.violations.push(format!("no end is reached: {stuck:?}\n{pending:#?}"));
+        let sharing: Vec<_> = self.agents.iter().map(|agent| &agent.overlay.sharing).collect();
+        self.violations.push(format!("no end is reached: {stuck:?}\n{pending:#?}\n{sharing:?}"));
     }
 
     /// Kills a process: its threads hang up; what they had under way may land later.

@@ -202,7 +202,7 @@ impl Cluster {
     /// A new name for what is asked, and for no thread.
     pub(crate) fn next_unbound(&mut self) -> RequestId {
         self.asks += 1;
-        RequestId { slot: self.commits.flights.borrow(OF_FILE), seq: self.asks }
+        RequestId { slot: self.commits.flights.borrow(OF_FILE | 1 << 30), seq: self.asks }
     }
 
     /// A new number for such a name.

@@ -20,7 +20,7 @@ use crate::output::Answer;
 use crate::overlay::Overlay;
 use crate::parts::leases::{Direct, Resizes};
 use crate::parts::pending::{Commit, CommitStep, Operation, Pending, Reading};
-use crate::parts::sharing::{Cluster, Flight, Remote};
+use crate::parts::sharing::{Cluster, Flight, Remote, Standing};
 
 /// No bytes.
 const NONE: Range = Range { offset: 0, length: 0 };
@@ -318,6 +318,13 @@ impl Overlay {
         if let Some(cluster) = self.sharing.get_mut() {
             cluster.commits.flights.ask_anew();
         }
+    }
+
+    /// Whether what is on flash of the file is its owner's to have written back and forgotten: not of one that an agent
+    /// before had alone, which nobody has claimed since.
+    pub(crate) fn is_owners(&self, number: u32) -> bool {
+        let leaves = |cluster: &Cluster| cluster.commits() && cluster.standing(number) == Standing::Leaving;
+        self.is_logged(number) || self.sharing.get().is_some_and(leaves)
     }
 
     /// Whether the log has something of the file: it stays known.
