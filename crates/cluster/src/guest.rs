@@ -69,8 +69,8 @@ pub struct Found {
 pub(crate) enum Told {
     /// Nothing: it is old, or nobody waits for it.
     Nothing,
-    /// Ask again: it was overtaken.
-    AskAgain(Asked),
+    /// Ask again: it was overtaken by that call.
+    AskAgain(Asked, u64),
     /// Tell the thread, having cleared bits if it is absence.
     Tell(Answer),
 }
@@ -236,9 +236,10 @@ impl Guest {
         let grant = matches!(answer, Answer::Absent | Answer::Disk { .. });
         let read = matches!(answer, Answer::Flash { .. });
         let overtaken = (grant && kept(Rule::GrantOvertaken)) || (read && kept(Rule::ReadOvertaken));
-        if number < self.dealings().called && overtaken {
+        let called = self.dealings().called;
+        if number < called && overtaken {
             self.ask(asked);
-            return Told::AskAgain(asked);
+            return Told::AskAgain(asked, called);
         }
         if answer == Answer::Absent {
             self.absent.add(range);
@@ -277,7 +278,8 @@ impl Guest {
     /// What to say to whom, of all that threads wait for: the owner, or the home if nobody is known to own the file.
     pub(crate) fn forward(&self, file: FileId, home: Seat) -> Vec<(Seat, Message)> {
         if let Some((owner, epoch)) = self.owner {
-            let message = |asked: Asked| (owner, Message::Asked(file, epoch, asked.id, asked.ask));
+            let called = self.dealings().called;
+            let message = |asked: Asked| (owner, Message::Asked(file, epoch, asked.id, called, asked.ask));
             return self.asked().map(message).collect();
         }
         let absorbs = |asked: &Asked| matches!(asked.ask, Ask::Commit { .. });

@@ -186,7 +186,7 @@ impl Log {
     }
 
     /// Whether a barrier has covered more than is counted.
-    pub(crate) fn is_covered_further(&self) -> bool {
+    pub fn is_covered_further(&self) -> bool {
         self.covered > self.durable
     }
 
@@ -217,6 +217,11 @@ impl Log {
     /// A thread has ended.
     pub fn forget_thread(&mut self, slot: u32) {
         self.answered.remove(&slot);
+    }
+
+    /// Positions go on behind what the member's agents have told others before.
+    pub fn go_on_behind(&mut self, told: u64) {
+        self.end = self.end.max(told);
     }
 
     /// How many entries were appended.

@@ -167,8 +167,9 @@ pub enum Message {
     CalledIn(FileId, Stamp, u64, Range, Writers),
     /// A thread that was named has ended, and these still write.
     StillWriting(FileId, Stamp, Writers),
-    /// To an owner: a thread's request.
-    Asked(FileId, Stamp, RequestId, Ask),
+    /// To an owner: a thread's request, and the number of the last call that its member had heard of. What is asked
+    /// again as a call has overtaken its answer has a higher one than that.
+    Asked(FileId, Stamp, RequestId, u64, Ask),
     /// To one that asked an owner: I am none, or not yet, or not of that epoch. The home knows better.
     NotMine(FileId, Stamp),
     /// Its answer, of a first part of the range. A grant counts only if nothing was called in since: it has the number

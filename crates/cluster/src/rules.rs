@@ -8,6 +8,8 @@ pub(crate) enum Rule {
     OldView,
     /// A request of a thread that was ordered is not ordered again.
     NoIds,
+    /// A thread's request that was answered is answered the same when it comes again.
+    ToldAgain,
     /// What was promised to a new owner is not broken for an old one.
     NoPromise,
     /// Absence is called in before a commit is ordered.

@@ -172,10 +172,21 @@ impl Stack {
         std::iter::successors(first, next).collect()
     }
 
-    /// Whether all that a member's log has of the file is dead, and covers nothing.
+    /// Whether all that a member's log has of the file is dead, and covers nothing that other logs have.
     pub(crate) fn is_drained(&self, of: MemberId) -> bool {
-        let covers = |stacked: &Stacked| !self.is_ripe(stacked.record.order) && kept(Rule::DismissDrop);
+        let covers = |stacked: &Stacked| self.covers_others(stacked) && kept(Rule::DismissDrop);
         self.of_member(of).all(|stacked| stacked.live == 0 && !covers(stacked))
+    }
+
+    /// Whether without a DROP a record of another log would count again. What its own log has goes with it.
+    fn covers_others(&self, Stacked { record, of, .. }: &Stacked) -> bool {
+        let others = |order: &Order| self.records[order].of != *of;
+        record.what == What::Drop
+            && self.spans.over(record.range).any(|(_, over)| {
+                let above = over.iter().rev().take_while(|other| **other > record.order);
+                let mut below = over.iter().take_while(|other| **other < record.order);
+                below.any(others) && !above.into_iter().any(|other| self.records[other].durable)
+            })
     }
 
     /// Its log has forgotten a record, and that is durable; or it was never there.

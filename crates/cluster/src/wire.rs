@@ -15,7 +15,7 @@ use crate::note::Told;
 use crate::view::View;
 
 /// Changes whenever the bytes of a message or a view do.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Appends a message's bytes.
 pub fn encode_envelope(envelope: &Envelope, out: &mut Vec<u8>) {

@@ -356,6 +356,6 @@ fn is_spoken(message: &Message) -> bool {
             | Message::Copy(..)
             | Message::Copying(_)
             | Message::Copied(..)
-            | Message::Asked(_, _, _, Ask::Commit { .. } | Ask::WriteDone { .. } | Ask::Write { .. })
+            | Message::Asked(_, _, _, _, Ask::Commit { .. } | Ask::WriteDone { .. } | Ask::Write { .. })
     )
 }

@@ -6,7 +6,7 @@ use super::rank::Rank;
 use super::row::{Budget, Kind, Row, Slip};
 use super::world::World;
 use crate::Member;
-use crate::message::Message;
+use crate::message::{Ask, Message};
 use crate::rules::{Rule, drop_rule};
 
 const EXPELLED: Row =
@@ -217,6 +217,34 @@ fn a_log_has_the_records_of_a_byte_in_their_order() {
     without(None, records_that_overtake).expect("the second is ordered once the first is appended");
     let broken = without(Some(Rule::LogOrder), records_that_overtake).expect_err("they are appended as they come");
     assert_eq!(broken, "the log of MemberId { node: 1, life: 0 } is not in order");
+}
+
+/// Node 1 was told to write over a DROP that was not durable, and it is by the time that node 1 has written: its owner,
+/// node 0, has nothing to order. Node 0 absorbs there; then it hears once more that node 1 has written.
+fn a_write_that_ends_twice() -> Result<(), String> {
+    const ROW: Row =
+        Row::new("forced", 2, Budget { absorbs: 2, directs: 2, reads: 1, syncs: 1, doubles: 1, ..Budget::NONE });
+    let held = |message: &Message| matches!(message, Message::Asked(.., Ask::WriteDone { .. }));
+    let world = &mut World::new(&ROW);
+    for (node, kind) in [(0, Kind::Absorb), (0, Kind::Direct), (1, Kind::Direct)] {
+        act(world, Action::Begin(node, kind, 0, 0))?;
+        settle(world, node, held)?;
+    }
+    act(world, Action::Begin(0, Kind::Sync, 0, 0))?;
+    settle(world, 0, held)?;
+    let at = find(world, held);
+    act(world, Action::Double(at))?;
+    settle(world, 1, held)?;
+    act(world, Action::Begin(0, Kind::Absorb, 0, 0))?;
+    settle(world, 0, held)?;
+    settle(world, 0, |_| false)?;
+    read(world, 0)
+}
+
+#[test]
+fn what_was_answered_once_is_not_done_when_it_comes_again() {
+    without(None, a_write_that_ends_twice).expect("what was absorbed last is read");
+    without(Some(Rule::ToldAgain), a_write_that_ends_twice).expect_err("a DROP hides it");
 }
 
 const RELEASED: Row = Row {

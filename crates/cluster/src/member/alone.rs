@@ -66,6 +66,11 @@ impl Member {
         }
     }
 
+    /// Files of which the log has something, and whose owner is not known: nobody may be there to write them back.
+    pub fn ownerless(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.log.files().into_iter().filter(|file| self.owner_of(*file).is_none())
+    }
+
     /// Whether what an owner here has heard makes the file this member's alone. What threads wait for is decided
     /// without it then.
     pub(super) fn settle_own(&mut self, file: FileId) {

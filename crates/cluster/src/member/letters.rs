@@ -132,9 +132,9 @@ impl Member {
             Message::StillWriting(file, epoch, writers) if self.owner_has(file, epoch) => {
                 self.with_owner(file, |owner, site, mail| owner.on_still_writing(site, from, &writers, mail));
             }
-            Message::Asked(file, epoch, id, ask) if self.owner_has(file, epoch) => {
+            Message::Asked(file, epoch, id, called, ask) if self.owner_has(file, epoch) => {
                 self.with_owner(file, |owner, site, mail| {
-                    owner.on_asked(site, from.member, id, ask, mail);
+                    owner.on_asked(site, from.member, (id, called), ask, mail);
                     owner.wake(site.me, mail);
                 });
             }
@@ -243,7 +243,9 @@ impl Member {
                 let told = self.guests.at(file).on_answered(epoch, id, number, range, answer);
                 match told {
                     Told::Nothing => {}
-                    Told::AskAgain(asked) => self.send(from, Message::Asked(file, epoch, asked.id, asked.ask)),
+                    Told::AskAgain(asked, called) => {
+                        self.send(from, Message::Asked(file, epoch, asked.id, called, asked.ask));
+                    }
                     Told::Tell(answer) => self.tell_thread(file, id, range, answer),
                 }
             }

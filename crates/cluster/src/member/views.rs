@@ -105,6 +105,13 @@ impl Member {
         named.filter(|(_, member)| is_over(*member)).take(most).collect()
     }
 
+    /// Files that this member owns and of which bytes are on flash of a member that is out: this member is to write them
+    /// back. Whose log names them.
+    pub fn inherited(&self) -> impl Iterator<Item = (FileId, MemberId)> + '_ {
+        let named = self.buried.iter().flat_map(|(of, log)| log.files().into_iter().map(|file| (file, *of)));
+        named.filter(|(file, _)| self.owners.get(*file).is_some_and(|owner| owner.unfolded().has_mapped()))
+    }
+
     /// What the log of a member that is out says of a file lies in the slow file, durably, and this is noted.
     pub fn on_salvaged(&mut self, file: FileId, of: MemberId) {
         if let Some(log) = self.buried.get_mut(&of) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::message::Ask;
+use crate::message::{Answer, Ask};
 use crate::names::{MemberId, Order, RequestId};
 
 /// A request that is not answered yet.
@@ -19,8 +19,8 @@ pub(crate) enum Outcome {
     Open,
     Ordered(Order),
     Refused,
-    /// It was told to write.
-    Go,
+    /// It was answered so, after the call of that number. What it is not told again is decided anew.
+    Told(Answer, u64),
 }
 
 type Thread = (MemberId, u32);

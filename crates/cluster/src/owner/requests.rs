@@ -2,6 +2,7 @@
 
 use headstart_units::request::Range;
 
+use crate::guest::ALL;
 use crate::message::{Answer, Ask, Message};
 use crate::names::{MemberId, Order, RequestId};
 use crate::owner::queue::{Outcome, Waiting};
@@ -14,8 +15,17 @@ use crate::view::Fate;
 const PARTS_MAX: usize = 64;
 
 impl Owner {
-    /// A thread of a member asks.
-    pub(crate) fn on_asked(&mut self, site: &Site<'_>, from: MemberId, id: RequestId, ask: Ask, mail: &mut Mail) {
+    /// A thread of a member asks. What comes again is answered as it was, but where a call has overtaken the answer:
+    /// another one would be heard in place of the first or not at all, and nobody would say that what it permits has
+    /// ended, or that it was not done twice.
+    pub(crate) fn on_asked(
+        &mut self,
+        site: &Site<'_>,
+        from: MemberId,
+        (id, called): (RequestId, u64),
+        ask: Ask,
+        mail: &mut Mail,
+    ) {
         if self.stage == Stage::GivenUp {
             return mail.push((from, Message::NotMine(self.file, self.epoch)));
         }
@@ -27,15 +37,25 @@ impl Owner {
                 match outcome {
                     Outcome::Ordered(order) => return mail.push((from, ordered(&self.record(order, id, ask)))),
                     Outcome::Refused => return self.answer(from, id, ask.range(), Answer::Refused, mail),
-                    // Another answer would be heard in place of this one, and nobody would say that it has ended.
-                    Outcome::Go => return self.answer(from, id, ask.range(), Answer::Go, mail),
-                    Outcome::Open => {}
+                    Outcome::Told(answer, number) if called <= number || answer != Answer::Absent => {
+                        let told = Message::Answered(self.file, self.epoch, id, number, ask.range(), answer);
+                        return mail.push((from, told));
+                    }
+                    Outcome::Told(..) | Outcome::Open => {}
                 }
             }
         }
         self.queue.note(from, id, Outcome::Open);
         self.queue.push(Waiting { from, id, ask });
         self.poll(site, mail);
+    }
+
+    /// Answers what is not asked anew when it comes again.
+    fn tell(&mut self, waiting: &Waiting, answer: Answer, mail: &mut Mail) {
+        if kept(Rule::ToldAgain) {
+            self.queue.note(waiting.from, waiting.id, Outcome::Told(answer, self.access.number()));
+        }
+        self.answer(waiting.from, waiting.id, waiting.ask.range(), answer, mail);
     }
 
     fn record(&self, order: Order, id: RequestId, ask: Ask) -> Record {
@@ -145,10 +165,13 @@ impl Owner {
             Answer::Absent
         } else {
             self.access.go(waiting.from, waiting.id.slot, range);
-            self.queue.note(waiting.from, waiting.id, Outcome::Go);
             Answer::Go
         };
-        self.answer(waiting.from, waiting.id, range, answer, mail);
+        match answer {
+            // Who is told so asks for something else.
+            Answer::Absorb => self.answer(waiting.from, waiting.id, range, answer, mail),
+            _ => self.tell(waiting, answer, mail),
+        }
         true
     }
 
@@ -158,7 +181,7 @@ impl Owner {
         }
         self.access.wrote(waiting.from, waiting.id.slot);
         if self.stack.absent(range) {
-            self.answer(waiting.from, waiting.id, range, Answer::Done, mail);
+            self.tell(waiting, Answer::Done, mail);
         } else {
             self.give(waiting, mail);
         }
@@ -209,6 +232,11 @@ impl Owner {
             }
         }
         false
+    }
+
+    /// Whether it serves, and there is something to write back.
+    pub(crate) fn has_mapped(&self) -> bool {
+        self.serves() && !self.stack.mapped(ALL, 1).is_empty()
     }
 
     /// How many write-backs are under way.

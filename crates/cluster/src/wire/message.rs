@@ -65,7 +65,8 @@ messages! {
         => Message::CalledIn(file, epoch, number, range, writers);
     11: Message::StillWriting(file, epoch, writers) => (file, epoch, writers)
         => Message::StillWriting(file, epoch, writers);
-    12: Message::Asked(file, epoch, id, ask) => (file, epoch, id, ask) => Message::Asked(file, epoch, id, ask);
+    12: Message::Asked(file, epoch, id, called, ask) => (file, epoch, id, called, ask)
+        => Message::Asked(file, epoch, id, called, ask);
     13: Message::NotMine(file, epoch) => (file, epoch) => Message::NotMine(file, epoch);
     14: Message::Answered(file, epoch, id, number, range, answer) => (file, epoch, id, number, range, answer)
         => Message::Answered(file, epoch, id, number, range, answer);

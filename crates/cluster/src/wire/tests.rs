@@ -78,7 +78,7 @@ fn messages() -> Vec<Message> {
         Message::Ping(ID),
         Message::Pong(ID),
     ];
-    all.extend(asks.map(|ask| Message::Asked(FILE, EPOCH, ID, ask)));
+    all.extend(asks.map(|ask| Message::Asked(FILE, EPOCH, ID, 3, ask)));
     all.extend(answers.map(|answer| Message::Answered(FILE, EPOCH, ID, 19, RANGE, answer)));
     all
 }
