@@ -72,7 +72,12 @@ impl Overlay {
                 overlay.threads.note_commit(slot, seq);
             }
         }
-        overlay.sharing.adopt(recovered.log.clone());
+        // Each entry of the log took some bytes of the journal.
+        let mut log = recovered.log.clone();
+        log.go_on_behind(recovered.appended_ever);
+        // What it forgot is not in the checkpoint that takes the journal's place.
+        log.set_durable(log.end());
+        overlay.sharing.adopt(log);
         overlay.adopt_files(recovered, shared, sizes);
         overlay.hold_listed();
         overlay.space.charge_adopted();

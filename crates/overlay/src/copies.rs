@@ -120,7 +120,7 @@ impl Overlay {
     pub(crate) fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
         let known = &self.files[&file];
         // Its owner has it written back, or is about to be told of it.
-        if self.is_owners(file) {
+        if self.is_owners(file) || (self.commits() && !self.sharing.has_landed()) {
             return Some(u64::MAX);
         }
         if self.is_untrusted(mapped) {

@@ -1,23 +1,18 @@
 //! What the journal of a member that is gone says to others: [`headstart_cluster::Log`] of its bytes.
 //!
 //! Counted is what a barrier covered. An entry's position is that of its record, in bytes that the member ever appended.
-//! A record's place in the order is what the file's owner gave it, or else its position, in the file's epoch of that
-//! time; each extent of a checkpoint is a record of its own. Clean bytes are none: the slow file has them as well.
+//! A record's place in the order is what the file's owner gave it, or else its position, in the first of all epochs; each extent of a checkpoint is a record of its own. Clean bytes are none: the slow file has them as well. What an
+//! owner ordered says all that there is of a file: what its node recorded while it had the file alone is listed again
+//! before, and is no record any more.
 
 use std::collections::BTreeMap;
 
 use headstart_cluster::{Entry, FileId, Intent, Log, MemberId, Order, RequestId, Stamp, What};
-use headstart_units::PAGE_BYTES;
 use headstart_units::request::Range;
 
 use crate::journal::{Extent, HEADER_BYTES, Record, records};
 use crate::recovery::{APPENDED_EVER_MAX, Recovered, Replay};
-
-/// A place in a data file as one number: the data file above 32 bits, the page below. Within its page a byte lies as it
-/// does in its file.
-fn place_of(data_file: u32, place: u64) -> u64 {
-    (u64::from(data_file) << 32) | (place / PAGE_BYTES)
-}
+use crate::sharing::records::place_of;
 
 /// How many bytes of a journal's body, which others may be reading too late, a barrier covered.
 pub fn durable_bytes(body: &[u8]) -> usize {
@@ -71,6 +66,8 @@ struct Known {
     file: FileId,
     epoch: Stamp,
     orders: Vec<Order>,
+    /// Those that no owner gave.
+    alone: Vec<Order>,
 }
 
 /// What was read so far.
@@ -92,7 +89,8 @@ impl Reading {
         self.next = self.next.max(told);
         match &record {
             Record::File { file, identity, .. } => {
-                let known = Known { file: FileId(identity.inode), epoch: Stamp::FIRST, orders: Vec::new() };
+                let known =
+                    Known { file: FileId(identity.inode), epoch: Stamp::FIRST, orders: Vec::new(), alone: Vec::new() };
                 self.files.entry(*file).or_insert(known);
             }
             Record::Epoch { file, epoch } => {
@@ -137,6 +135,11 @@ impl Reading {
                     self.append(Entry::Ended(intent));
                 }
             }
+            Record::Gone { file, order } => {
+                if let Some(known) = self.files.get(file) {
+                    self.append(Entry::Forgot(known.file, *order));
+                }
+            }
             _ => {}
         }
         self.ordered = None;
@@ -153,10 +156,22 @@ impl Reading {
     fn put(&mut self, file: u32, range: Range, what: What, by: Option<RequestId>) {
         let (at, ordered) = (self.next, self.ordered.take());
         let Some(known) = self.files.get_mut(&file).filter(|_| !range.is_empty()) else { return };
-        let order = Order { epoch: known.epoch, seq: ordered.unwrap_or(at) };
+        // What no owner gave comes before all that owners gave: when it was recorded there was nothing else.
+        let alone = Order { epoch: Stamp::FIRST, seq: at };
+        let order = ordered.map_or(alone, |seq| Order { epoch: known.epoch, seq });
         known.orders.push(order);
-        let record = headstart_cluster::Record { file: known.file, order, range, what, by };
-        self.append(Entry::Record(record));
+        let listed = match ordered {
+            Some(_) => std::mem::take(&mut known.alone),
+            None => {
+                known.alone.push(order);
+                Vec::new()
+            }
+        };
+        let file = known.file;
+        for order in listed {
+            self.append(Entry::Forgot(file, order));
+        }
+        self.append(Entry::Record(headstart_cluster::Record { file, order, range, what, by }));
     }
 
     /// The file is gone: what was said under its number counts no more.
@@ -219,8 +234,8 @@ mod tests {
         let ends: Vec<u64> = records(&bytes).map(|(_, end)| 1000 + end - HEADER_BYTES as u64).collect();
         let alone = |seq| Order { epoch: Stamp::FIRST, seq };
         let expected = vec![
-            (ends[1], alone(ends[1]), Range::new(0, 4096), Some(3 << 32 | 2)),
-            (ends[2], alone(ends[2]), Range::new(4096, 100), Some(3 << 32)),
+            (ends[1], alone(ends[1]), Range::new(0, 4096), Some(3 << 42 | 8192)),
+            (ends[2], alone(ends[2]), Range::new(4096, 100), Some(3 << 42)),
         ];
         assert_eq!(said(&log_of(&bytes), 300), expected);
         assert_eq!(position_told(&bytes), ends[3]);
@@ -245,7 +260,10 @@ mod tests {
         let log = log_of(&bytes);
         let orders: Vec<Order> = said(&log, 300).into_iter().map(|(_, order, ..)| order).collect();
         assert_eq!(orders[0], Order { epoch, seq: 7 });
-        assert!(orders.len() == 2 && orders[1].epoch == epoch && orders[1].seq > 7, "the number is for one record");
+        assert!(
+            orders.len() == 2 && orders[1].epoch == Stamp::FIRST && orders[1].seq > 7,
+            "the number is for one record"
+        );
         assert_eq!(said(&log, 301)[0].1.epoch, Stamp::FIRST);
     }
 

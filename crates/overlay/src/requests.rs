@@ -198,6 +198,10 @@ impl Overlay {
         if let Some(file) = pending.asks().filter(|file| self.sharing.asks(*file)) {
             return self.attempt_shared(shared, file, pending);
         }
+        if let Operation::Commit(Commit { step: CommitStep::Asked, .. }) = pending.operation {
+            // Its owner may order it still, once it is answered what this node has of the file.
+            return None;
+        }
         self.end_flight(pending.arrival);
         match pending.operation {
             Operation::Commit(_) => self.attempt_commit(shared, pending),
@@ -216,7 +220,7 @@ impl Overlay {
             Operation::Read(read) => Some(self.read(shared, slot, read)),
             // The file has become this node's alone meanwhile.
             Operation::Confirm { .. } => Some(Answer::NoSpace),
-            Operation::WriteDone { file, range } => self.attempt_write_done(shared, slot, file, range),
+            Operation::WriteDone { file, range } => self.attempt_write_done(pending, file, range),
             Operation::ToOwn { file, range, until_ns } => self.attempt_to_own(shared, slot, file, range, until_ns),
             Operation::Leave { file } => self.attempt_leave(shared, file),
         }

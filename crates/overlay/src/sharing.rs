@@ -72,6 +72,10 @@ impl Overlay {
             }
         }
         if policy == Policy::Commits {
+            // What the agent before let threads write below bytes on flash needs a record when it has been written.
+            let above = |file: &u32, range| self.files.get(file).is_some_and(|known| known.map.touches(range));
+            let direct = self.leases.all_direct().filter(|(_, direct)| above(&direct.file, direct.range));
+            direct.for_each(|(slot, _)| shared.slots[slot as usize].order_direct_write());
             joined.adopt(shared, self.leases.held());
         }
         self.sharing.join(joined);
@@ -121,6 +125,8 @@ impl Overlay {
         cluster.member.again();
         if cluster.commits() {
             cluster.member.say_synced();
+            let ownerless: Vec<FileId> = cluster.member.ownerless().take(ORPHANS_MAX).collect();
+            ownerless.into_iter().for_each(|file| cluster.member.own(file));
         }
         self.salvage();
         self.progress(shared);
@@ -140,8 +146,9 @@ impl Overlay {
         }
     }
 
-    /// What the log of a member that is out has of a file is in the slow file, durably, and noted; or could not be
-    /// copied, and is tried again.
+    /// What the log of a member that is out has of a file is in the slow file, durably, and noted, or nobody can ask for
+    /// it any more; or could not be copied, and is tried again. Where files stay on flash the file is known here now, and
+    /// is written back as all others.
     pub fn on_salvaged(&mut self, shared: Shared<'_>, file: FileId, of: MemberId, done: bool) {
         let Some(cluster) = self.sharing.get_mut() else { return };
         if cluster.end_salvage(file, of) && done {
@@ -180,6 +187,19 @@ impl Overlay {
         self.sharing.get().map(|cluster| cluster.member.over(now)).unwrap_or_default()
     }
 
+    /// Whether something is to be said again for which nobody waits: space of others comes back by it. Only where files
+    /// stay on flash.
+    pub fn has_to_say_again(&self) -> bool {
+        self.sharing.get().is_some_and(|cluster| {
+            cluster.commits() && (cluster.member.waits() || cluster.member.ownerless().next().is_some())
+        })
+    }
+
+    /// Whether what a barrier covered waits for the next look at the membership service.
+    pub fn awaits_look(&self) -> bool {
+        self.sharing.get().is_some_and(|cluster| cluster.commits() && cluster.member.log().is_covered_further())
+    }
+
     /// The view, if there are other members.
     pub fn view(&self) -> Option<&View> {
         self.sharing.get().map(|cluster| cluster.member.view())
@@ -203,12 +223,20 @@ impl Overlay {
     /// A file has got a number: who has something of it is asked, unless that is known.
     pub(crate) fn enter(&mut self, shared: Shared<'_>, number: u32) {
         let file = FileId(self.files[&number].identity().inode);
+        let has_landed = self.sharing.has_landed();
         let Some(cluster) = self.sharing.get_mut() else { return };
-        let standing = cluster.known(file);
+        let mut standing = cluster.known(file);
+        if standing == Standing::Alone && cluster.commits() && !has_landed {
+            standing = Standing::Asking(true);
+        }
         cluster.enter(number, file, standing);
         if matches!(standing, Standing::Asking(_) | Standing::Shared) {
             cluster.member.open(file);
             self.granules.deny(shared, number);
+            if standing == Standing::Shared {
+                // Others may have synced what its threads write over.
+                self.barrier.ask(number);
+            }
         }
     }
 
@@ -271,19 +299,26 @@ impl Overlay {
     }
 
     /// Whether files that others use stay on flash.
-    pub(crate) fn commits(&self) -> bool {
+    pub fn commits(&self) -> bool {
         self.sharing.get().is_some_and(Cluster::commits)
     }
 
     /// Nobody else has anything of a file, or nobody has.
-    fn stand_all(&mut self, shared: Shared<'_>, file: FileId, standing: Standing) {
+    pub(super) fn stand_all(&mut self, shared: Shared<'_>, file: FileId, standing: Standing) {
         let numbers = self.sharing.get().map(|cluster| cluster.numbers(file)).unwrap_or_default();
+        let has_landed = self.sharing.has_landed();
         for number in numbers {
             // One that leaves flash does so for a newer claim.
             if let Some(cluster) =
                 self.sharing.get_mut().filter(|cluster| cluster.standing(number) != Standing::Leaving)
             {
                 let before = cluster.standing(number);
+                if standing == Standing::Alone && cluster.commits() && !has_landed {
+                    // What the agent before made longer may land over what is written from now on.
+                    cluster.stand(number, Standing::Asking(true));
+                    self.granules.deny(shared, number);
+                    continue;
+                }
                 cluster.stand(number, standing);
                 if matches!(standing, Standing::Alone | Standing::Absent) {
                     self.granules.admit(shared, number);

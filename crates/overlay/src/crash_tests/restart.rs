@@ -115,10 +115,22 @@ impl World {
         self.replace_journal(checkpoint);
         self.agents[self.at].is_dead = false;
         self.agents[self.at].leaked_pages = 0;
+        self.land_growth();
         self.rejoin();
         self.join();
         self.carry_out();
         self.old_copies_landed();
+    }
+
+    /// An agent takes part when no file is being made longer any more for the one before.
+    fn land_growth(&mut self) {
+        let ghosts = std::mem::take(&mut self.agents[self.at].ghosts);
+        for (inode, bytes) in ghosts {
+            match bytes[..] {
+                [(_, Byte::Zero)] => self.inodes[inode].store.write(bytes),
+                _ => self.agents[self.at].ghosts.push((inode, bytes)),
+            }
+        }
     }
 
     fn replace_journal(&mut self, checkpoint: Vec<u8>) {

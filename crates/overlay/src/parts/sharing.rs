@@ -27,6 +27,9 @@ use crate::writer::{OF_FILE, Writer};
 pub(crate) use commits::{Commits, Remote};
 pub(crate) use flights::Flight;
 
+/// No agent asks so many questions of its own: above is its incarnation.
+const ASKS_BITS: u32 = 40;
+
 /// What becomes of a file that programs on two nodes use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
@@ -101,6 +104,8 @@ struct Stuck {
 impl Cluster {
     /// One that knows no file.
     pub(crate) fn new(member: Member, policy: Policy) -> Cluster {
+        // Owners may remember what an agent before asked under the same name.
+        let asks = u64::from(member.seat().incarnation) << ASKS_BITS;
         Cluster {
             member,
             files: BTreeMap::new(),
@@ -110,7 +115,7 @@ impl Cluster {
             wanted: BTreeSet::new(),
             salvages: BTreeSet::new(),
             stuck: Stuck::default(),
-            asks: 0,
+            asks,
             policy,
             commits: Commits::default(),
         }
@@ -222,8 +227,18 @@ impl Cluster {
         id.slot & !OF_FILE
     }
 
+    /// Files of which it is known who has them, and whose threads wait all the same: until no call of the agent before
+    /// is under way. Only where files stay on flash: there nobody else asks so.
+    pub(crate) fn asking(&self) -> BTreeSet<FileId> {
+        let waits = |standing: &Standing| self.commits() && matches!(standing, Standing::Asking(_));
+        self.files.values().filter(|(_, standing)| waits(standing)).map(|(file, _)| *file).collect()
+    }
+
     /// What was asked and not told may be asked again.
     pub(crate) fn ask_anew(&mut self) {
+        if self.commits() {
+            return;
+        }
         for (_, standing) in self.files.values_mut() {
             if let Standing::Asking(asked) = standing {
                 *asked = false;
@@ -301,9 +316,16 @@ impl Cluster {
         self.named.iter().map(|(file, writers)| (*file, writers.as_slice()))
     }
 
-    /// Files to be salvaged that are not yet, so many at once at most.
+    /// Files to be salvaged that are not yet, so many at once at most. Where files stay on flash, they are to be known
+    /// here, so that this member can write them back.
     pub(crate) fn begin_salvages(&mut self, most: usize) -> Vec<(FileId, MemberId)> {
-        let ready = self.member.salvageable(most);
+        let ready = match self.policy {
+            Policy::Leaves => self.member.salvageable(most),
+            Policy::Commits => {
+                let unknown = |(file, _): &(FileId, MemberId)| self.numbers(*file).is_empty();
+                self.member.inherited().filter(unknown).take(most).collect()
+            }
+        };
         let room = most.saturating_sub(self.salvages.len());
         let new: Vec<_> = ready.into_iter().filter(|of| !self.salvages.contains(of)).take(room).collect();
         self.salvages.extend(&new);

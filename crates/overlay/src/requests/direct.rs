@@ -117,16 +117,18 @@ impl Overlay {
     }
 
     /// The same of a file that has become this node's alone since.
-    pub(super) fn attempt_write_done(
-        &mut self,
-        shared: Shared<'_>,
-        slot: u32,
-        file: u32,
-        range: Range,
-    ) -> Option<Answer> {
-        self.end_own_write(slot, file, range);
-        self.end_direct(shared, slot);
+    pub(super) fn attempt_write_done(&mut self, pending: &mut Pending, file: u32, range: Range) -> Option<Answer> {
+        self.end_own_write(pending.envelope.slot, file, range);
+        self.end_write_once_appended(pending);
         Some(Answer::Done)
+    }
+
+    /// A direct write that waited for its end is over: it is answered when its record is appended, and not before.
+    pub(crate) fn end_write_once_appended(&mut self, pending: &mut Pending) {
+        if !pending.orphan {
+            self.leases.end_once_appended(pending.envelope);
+            pending.orphan = true;
+        }
     }
 
     fn end_own_write(&mut self, slot: u32, file: u32, range: Range) -> Begun {

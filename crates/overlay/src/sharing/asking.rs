@@ -119,7 +119,7 @@ impl Overlay {
                 if let Some(cluster) = self.sharing.get_mut() {
                     cluster.commits.end_grant(slot);
                 }
-                self.end_direct(shared, slot);
+                self.end_write_once_appended(pending);
                 Some(Answer::Done)
             }
             Operation::Truncate { file, size: from } | Operation::Rearrange { file, from, .. } => {

@@ -37,6 +37,8 @@ impl Overlay {
             self.granules.deny(shared, number);
             self.show_left_alone(shared, number);
             self.close_granules(shared, number, ALL);
+            // What threads find without asking is theirs no more, though it stays where it is.
+            self.listings.changed(number, ALL);
             self.cancel_fetches(number, ALL);
             // What failed is tried once; from then on whoever asks hears why.
             if let Some(known) = self.files.get_mut(&number).filter(|_| !asked_again) {

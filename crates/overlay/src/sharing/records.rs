@@ -1,5 +1,7 @@
 //! What owners order: records of this node's log, places that are free, copies, files that are to be long enough.
 
+use std::collections::BTreeSet;
+
 use headstart_cluster::{Entry, FileId, Intent, MemberId, Record, What};
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::shared::Shared;
@@ -182,8 +184,12 @@ impl Overlay {
         for intent in cluster.commits.take_of_before() {
             cluster.member.on_copied(intent, false);
         }
-        let numbers = cluster.commits.lengthening();
+        let (numbers, waiting) = (cluster.commits.lengthening(), cluster.asking());
         numbers.into_iter().for_each(|number| self.start_lengthening(number));
+        for file in waiting {
+            let standing = self.sharing.get().map(|cluster| cluster.known(file));
+            standing.into_iter().for_each(|standing| self.stand_all(shared, file, standing));
+        }
         self.progress(shared);
     }
 
@@ -196,12 +202,17 @@ impl Overlay {
 
     /// Begins copies that owners have ordered, and orders some of what this member owns: all that is dirty, at any time.
     pub(crate) fn plan_shared_copies(&mut self, shared: Shared<'_>) {
-        if !self.commits() {
+        if !self.commits() || !self.sharing.has_landed() {
             return;
         }
         let (most, bytes_max) = (self.copies.most(), self.pacing.write_back_bytes_max());
         let cluster = self.sharing.get_mut().expect("files that others use stay on flash");
+        // Where this member is to copy, the runtime makes the file known first.
+        let inherited: BTreeSet<FileId> = cluster.member.inherited().map(|(file, _)| file).collect();
         for file in cluster.member.recorded() {
+            if inherited.contains(&file) && cluster.numbers(file).is_empty() {
+                continue;
+            }
             while cluster.member.copies_of(file) < most && cluster.member.write_back_next(file, bytes_max) {}
         }
         self.heed(shared);

@@ -1,10 +1,16 @@
 //! Nodes that die for good, with bytes that only their flash has: threads 0 and 1 are on the first, 2 and 3 on the second.
 
 use super::*;
+use crate::Policy;
 
 /// The first node has synced bytes of a file that only its flash has, and dies.
 fn one_is_dead() -> World {
+    one_is_dead_under(Policy::Leaves)
+}
+
+fn one_is_dead_under(policy: Policy) -> World {
     let mut w = World::of_agents(1, quiet(4096), 2);
+    w.whims.policy = policy;
     w.cluster(0);
     for (kind, range) in [(Kind::Open(true), Range::default()), (Kind::Write, A), (Kind::Fsync, A)] {
         match kind {
@@ -22,6 +28,16 @@ fn one_is_dead() -> World {
 /// Whether the slow file has the bytes.
 fn is_written(w: &World) -> bool {
     matches!(w.inodes[0].store.read(A)[..], [(_, Byte::Written { .. })])
+}
+
+/// Time passes: what is written back is, and others hear of it.
+fn settle(w: &mut World) {
+    for _ in 0..20 {
+        w.at = 1;
+        w.poll();
+        w.say_again();
+        w.quiesce();
+    }
 }
 
 fn read(w: &mut World) {
@@ -87,4 +103,58 @@ fn what_was_not_synced_is_lost_and_the_file_goes_on_with_what_was() {
     w.quiesce();
     assert_eq!(w.copied_from_the_dead(), 0, "no barrier had covered it");
     assert!(!is_written(&w) && w.agents[1].overlay.waits_for_members().is_empty());
+}
+
+#[test]
+fn where_files_stay_on_flash_an_owner_writes_back_what_a_node_that_died_had_synced() {
+    let mut w = one_is_dead_under(Policy::Commits);
+    settle(&mut w);
+    assert!(is_written(&w));
+    assert_eq!(w.agents[1].overlay.members_emptied().len(), 1, "its log is needed by nobody");
+    no_violation(&w);
+}
+
+#[test]
+fn where_files_stay_on_flash_a_dead_nodes_bytes_are_read_and_written_over_before_they_are_back() {
+    let mut w = one_is_dead_under(Policy::Commits);
+    ranks::begin_other(&mut w, 2, Kind::Open(true), 0, Range::default());
+    w.quiesce();
+    read(&mut w);
+    for absorbed in [true, false, true] {
+        ranks::begin_write(&mut w, 2, 0, A, absorbed);
+        w.quiesce();
+        read(&mut w);
+        settle(&mut w);
+        read(&mut w);
+    }
+    assert_eq!(w.agents[1].overlay.members_emptied().len(), 1, "its log is needed by nobody");
+    no_violation(&w);
+}
+
+/// Both nodes have committed to a file, the first one last, and all is synced; then the first one dies.
+#[test]
+fn where_files_stay_on_flash_a_dead_nodes_older_bytes_do_not_come_back_over_newer_ones() {
+    for (last, others) in [(0, 2), (2, 0)] {
+        let mut w = World::of_agents(1, quiet(4096), 2);
+        w.whims.policy = Policy::Commits;
+        w.cluster(0);
+        for rank in [0, 2] {
+            ranks::begin_other(&mut w, rank, Kind::Open(true), 0, Range::default());
+            w.quiesce();
+        }
+        for rank in [last, others, last] {
+            ranks::begin_write(&mut w, rank, 0, A, true);
+            w.quiesce();
+            ranks::begin_other(&mut w, rank, Kind::Fsync, 0, A);
+            w.quiesce();
+            read(&mut w);
+        }
+        w.lose_node(0);
+        read(&mut w);
+        settle(&mut w);
+        read(&mut w);
+        let written = w.inodes[0].store.read(A);
+        assert!(written.iter().all(|(_, byte)| matches!(byte, Byte::Written { .. })), "{last} wrote last: {written:?}");
+        no_violation(&w);
+    }
 }

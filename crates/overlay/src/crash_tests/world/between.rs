@@ -126,6 +126,9 @@ impl World {
 
     /// Copies what a node that is gone has of a file to the slow file, unless that was done before.
     pub fn salvage(&mut self, file: FileId, of: MemberId) {
+        if self.whims.policy == Policy::Commits {
+            return self.know_inherited(file, of);
+        }
         let between = self.cluster.as_mut().expect("there are others");
         if between.salvaged.insert((of, file)) {
             between.copied += 1;
@@ -143,6 +146,19 @@ impl World {
         }
         let agent = &mut self.agents[self.at];
         agent.overlay.on_salvaged(agent.memory.view(), file, of, true);
+    }
+
+    /// Where files stay on flash, whoever owns one is to know it, and writes it back.
+    fn know_inherited(&mut self, file: FileId, of: MemberId) {
+        let at = |inode: &super::Inode| inode.identity.inode == file.0 && inode.linked;
+        let inode = self.inodes.iter().position(at).expect("it has a name");
+        let (identity, size) = (self.inodes[inode].identity, self.inodes[inode].store.size());
+        let observed = crate::Fingerprint { size, modified_ns: 0 };
+        let agent = &mut self.agents[self.at];
+        let number = agent.overlay.know(agent.memory.view(), identity, b"/slow/x", observed).expect("there is room");
+        agent.numbers.insert(number, inode);
+        agent.overlay.on_salvaged(agent.memory.view(), file, of, false);
+        self.cluster.as_mut().expect("there are others").copied += 1;
     }
 
     /// How many files were copied from nodes that are gone.

@@ -100,7 +100,9 @@ impl World {
             bytes.push(match order.kind {
                 CopyKind::Fetch => moved(&self.inodes[inode].store.read(piece.range), offset, piece.place),
                 CopyKind::WriteBack => {
-                    let store = self.agents[self.at].data.get(&piece.data_file).expect("a copied data file exists");
+                    // Another node's is found by its number.
+                    let of = if self.cluster.is_some() { (piece.data_file >> 22) as usize } else { self.at };
+                    let store = self.agents[of].data.get(&piece.data_file).expect("a copied data file exists");
                     moved(&store.read(Range::new(piece.place, length)), piece.place, offset)
                 }
             });
