@@ -319,7 +319,7 @@ impl<'a> EventLoop<'a> {
         } else {
             self.mark_after().into_iter().chain(self.times.left()).chain(self.life.left()).min()
         };
-        self.poller.set_timer(period.into_iter().chain(self.cluster.left()).min());
+        self.poller.set_timer(period.into_iter().chain(self.cluster.left(self.tiers.overlay.awaits_look())).min());
     }
 
     /// The first signal ends the agent once everything acknowledged is durable; the second at once.

@@ -51,6 +51,9 @@ use gone::Gone;
 /// How often an agent alone looks whether another node wants to join; assumed: what a job's start on a second node may
 /// wait for, and two look-ups in a directory.
 const LOOK_PERIOD_ALONE: Duration = Duration::from_secs(1);
+/// How often a member looks while copies wait for what a barrier made durable; assumed: as often as barriers are taken for
+/// others' sake.
+const LOOK_PERIOD_AWAITED: Duration = Duration::from_millis(100);
 /// A member looks so often in the time that a look holds; assumed: some may fail before programs wait.
 const LOOKS_PER_HOLD: u64 = 10;
 /// How often what was not answered is said again; assumed: some round trips on a busy network.
@@ -97,8 +100,10 @@ enum Part {
 }
 
 impl Membership {
-    fn look_period(&self) -> Duration {
+    /// `is_awaited`: what a barrier made durable counts with the next look.
+    fn look_period(&self, is_awaited: bool) -> Duration {
         match self.part > Part::Alone {
+            true if is_awaited => LOOK_PERIOD_AWAITED,
             true => Duration::from_nanos(self.site.timing.hold.0 / LOOKS_PER_HOLD).min(LOOK_PERIOD_ALONE * 3),
             false => LOOK_PERIOD_ALONE,
         }
@@ -164,9 +169,10 @@ impl Cluster {
     }
 
     /// How long until something is due of which no message tells.
-    pub(super) fn left(&self) -> Option<Duration> {
+    pub(super) fn left(&self, awaits_look: bool) -> Option<Duration> {
         let membership = self.0.as_ref()?;
-        let look = (!membership.looks).then(|| membership.look_period().saturating_sub(membership.last_look.elapsed()));
+        let period = membership.look_period(awaits_look);
+        let look = (!membership.looks).then(|| period.saturating_sub(membership.last_look.elapsed()));
         let again = membership.said.map(|said| AGAIN_PERIOD.saturating_sub(said.elapsed()));
         let telling = membership.telling.as_ref().and_then(Telling::left);
         look.into_iter().chain(again).chain(telling).chain(membership.gone.left()).min()
@@ -274,7 +280,8 @@ impl EventLoop<'_> {
     /// What is due by time.
     pub(super) fn tend_cluster(&mut self) -> Result<()> {
         let Some(membership) = &mut self.cluster.0 else { return Ok(()) };
-        let look_is_due = !membership.looks && membership.last_look.elapsed() >= membership.look_period();
+        let period = membership.look_period(self.tiers.overlay.awaits_look());
+        let look_is_due = !membership.looks && membership.last_look.elapsed() >= period;
         let again_is_due = membership.said.is_some_and(|said| said.elapsed() >= AGAIN_PERIOD);
         if look_is_due {
             self.cluster.look();

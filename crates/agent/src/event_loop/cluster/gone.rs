@@ -301,8 +301,37 @@ impl EventLoop<'_> {
         }
     }
 
+    /// Where files that several nodes use stay on flash, whoever owns one that a member left is to know it: it writes back
+    /// what that had as what all others have, in the order in which it was written.
+    fn inherit(&mut self, file: FileId, of: MemberId) {
+        let Some(membership) = &self.cluster.0 else { return };
+        let maps = membership.gone.maps.get(&of);
+        let known =
+            maps.into_iter().flat_map(|maps| maps.files.values()).filter(|known| known.identity.inode == file.0);
+        // Whose name is gone, and which nobody has open here, is nobody's to ask for.
+        let is_wanted = |identity, unlinked: bool| !unlinked || self.tiers.overlay.find(identity).is_some();
+        let known = known.filter(|known| is_wanted(known.identity, known.unlinked));
+        let known: Vec<_> = known.map(|known| (known.identity, known.path.clone())).collect();
+        if known.is_empty() {
+            return self.tiers.overlay.on_salvaged(self.tiers.shared.view(), file, of, true);
+        }
+        let mut result = Ok(());
+        for (identity, path) in known {
+            if let Err(error) = self.tiers.know(identity, &path) {
+                result = Err(format!("{error:?}"));
+            }
+        }
+        match result {
+            Ok(()) => self.tiers.overlay.on_salvaged(self.tiers.shared.view(), file, of, false),
+            Err(_) => self.salvaged(file, of, result),
+        }
+    }
+
     /// Bytes of a file that this member owns lie in data files of one that is gone.
     pub(in crate::event_loop) fn salvage(&mut self, file: FileId, of: MemberId) {
+        if self.tiers.overlay.commits() {
+            return self.inherit(file, of);
+        }
         let Some(membership) = &self.cluster.0 else { return };
         let maps = membership.gone.maps.get(&of);
         let known = maps.into_iter().flat_map(|maps| maps.files.values());

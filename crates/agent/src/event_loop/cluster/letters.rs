@@ -16,7 +16,8 @@ use super::Part;
 impl EventLoop<'_> {
     pub(super) fn say_again(&mut self) -> Result<()> {
         let overlay = &self.tiers.overlay;
-        let overlay_waits = !overlay.waits_for_members().is_empty() || overlay.has_logs_of_others();
+        let overlay_waits =
+            !overlay.waits_for_members().is_empty() || overlay.has_logs_of_others() || overlay.has_to_say_again();
         if overlay_waits {
             self.tiers.overlay.say_again(self.tiers.shared.view());
         }
