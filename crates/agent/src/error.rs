@@ -250,8 +250,9 @@ pub enum Error {
     /// Other nodes have the directory, and none of their agents answers.
     #[error(
         "{} is in use on node {}, and no agent answers there: run 'headstart drain' and 'headstart stop' there; if it is \
-         gone for good, 'headstart cluster forget NODE', or 'headstart disown {}' where no other node is left, gives up \
-         what it kept, after saying what is lost",
+         down, 'headstart cluster down NODE' lets this node go on with what it had synced; if that is gone for good too, \
+         'headstart cluster forget NODE', or 'headstart disown {}' where no other node is left, gives it up, after \
+         saying what is lost",
         slow.display(), nodes.join(", "), slow.display()
     )]
     NoMemberAnswers {

@@ -24,6 +24,15 @@ pub enum ClusterCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Say that a node is down which had the directory to itself: the next one goes on with what it had synced
+    Down {
+        /// Its name, as 'headstart cluster status' has it
+        node: String,
+
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Give up a node that does not come back, and what only its flash has
     Forget {
         /// Its name, as 'headstart cluster status' has it
@@ -45,6 +54,7 @@ impl ClusterCommand {
         let site = Site::load(&Site::locate(site))?;
         match self {
             ClusterCommand::Status { json } => status(&site, *json),
+            ClusterCommand::Down { node, yes } => down(&site, node, *yes),
             ClusterCommand::Forget { node, yes } => forget(&site, node, *yes),
         }
     }
@@ -171,19 +181,34 @@ fn forget(site: &Site, node: &str, yes: bool) -> Result<ExitCode> {
             println!("{} of {} files that node {node} listed as dirty are lost for good", ByteSize(bytes), lost.files)
         }
     }
-    if !yes {
-        if !std::io::stdin().is_terminal() {
-            bail!("nothing was given up: --yes says that it is meant");
-        }
-        print!("Is node {node} gone for good, and to be given up? Type 'yes': ");
-        std::io::stdout().flush()?;
-        let mut answer = String::new();
-        std::io::stdin().lock().read_line(&mut answer)?;
-        if answer.trim() != "yes" {
-            bail!("nothing was given up");
-        }
-    }
+    confirm(yes, &format!("Is node {node} gone for good, and to be given up?"), "given up")?;
     report::forget(site, node)?;
     println!("node {node} is no member of {} any more", site.slow.display());
     Ok(ExitCode::SUCCESS)
+}
+
+fn down(site: &Site, node: &str, yes: bool) -> Result<ExitCode> {
+    println!("what programs do that still run on node {node} counts no more, and what they read may be old");
+    confirm(yes, &format!("Is node {node} down, with all programs that ran there?"), "changed")?;
+    report::down(site, node)?;
+    println!("the next node that uses {} goes on with what {node} had synced", site.slow.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks, unless the answer was given; an error unless it is meant.
+fn confirm(yes: bool, question: &str, done: &str) -> Result<()> {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        bail!("nothing was {done}: --yes says that it is meant");
+    }
+    print!("{question} Type 'yes': ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    if answer.trim() != "yes" {
+        bail!("nothing was {done}");
+    }
+    Ok(())
 }

@@ -11,7 +11,7 @@ mod site;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use launchers::{Launcher, MPICH, OPEN_MPI, built};
 use nodes::{Nodes, managed, write_word};
@@ -286,9 +286,48 @@ fn a_node_whose_owner_lost_its_power_is_refused_until_that_is_back() {
     nodes.succeed(&["kill", "1"]);
     let output = headstart("2", &["run", "--", "cat", text(&file)]).output().unwrap();
     assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    assert!(said(&output).contains("headstart cluster down"), "{}", said(&output));
     nodes.succeed(&["start", "1"]);
     let output = headstart("1", &["drain"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(fs::read_to_string(&file).unwrap(), "new");
     assert!(headstart("1", &["stop"]).status().unwrap().success());
+}
+
+#[test]
+fn a_node_goes_on_with_what_the_only_one_had_synced_once_somebody_says_that_it_is_down() {
+    let Some(nodes) = Nodes::up(2, &[]) else { return };
+    let managed = managed(&nodes);
+    let headstart = |node: &str, words: &[&str]| {
+        let mut command = managed(node, words);
+        command.envs([("HEADSTART_CLUSTER_HOLD_S", "3"), ("HEADSTART_CLUSTER_MARGIN_S", "1")]);
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let file = nodes.shared.join("slow/file");
+    fs::write(&file, "old").unwrap();
+    let program = format!("{}; sync {}", write_word("new", &file), file.display());
+    let output = headstart("1", &["run", "--keep-dirty", "--", "sh", "-c", &program]);
+    assert!(output.status.success(), "{}", said(&output));
+    let down = ["cluster", "down", "node1", "--yes"];
+    let output = headstart("2", &down);
+    assert!(!output.status.success(), "its agent lives: {}", said(&output));
+    nodes.succeed(&["kill", "1"]);
+    let output = headstart("2", &down[..3]);
+    assert!(!output.status.success() && said(&output).contains("--yes"), "{}", said(&output));
+    let output = headstart("2", &["run", "--", "cat", text(&file)]);
+    assert_eq!(output.status.code(), Some(125), "nobody has said so: {}", said(&output));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+    let output = headstart("2", &down);
+    assert!(output.status.success(), "{}", said(&output));
+    let output = headstart("2", &["run", "--", "cat", text(&file)]);
+    assert!(output.status.success() && output.stdout == b"new", "{}", said(&output));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+    // It is back, and has no part in what others have by now.
+    nodes.succeed(&["start", "1"]);
+    let output = headstart("1", &["run", "--", "cat", text(&file)]);
+    assert!(output.status.success() && output.stdout == b"new", "{}", said(&output));
+    for node in ["1", "2"] {
+        let output = headstart(node, &["stop"]);
+        assert!(output.status.success(), "{node}: {}", said(&output));
+    }
 }

@@ -38,7 +38,7 @@ pub(crate) const GIVEN_UP: Duration = Duration::from_secs(1);
 /// Digits of an inode's number.
 const DIGITS: usize = 20;
 /// How long one waits for the lock of a node's files; assumed: nobody else wants it but a living agent and other members.
-const CLAIM_PATIENCE: Duration = Duration::from_millis(20);
+pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_millis(20);
 
 fn name(kind: &str, of: Place, by: Place) -> String {
     format!("{kind}.{:03}.{}.{:03}.{}", of.node, of.life, by.node, by.life)

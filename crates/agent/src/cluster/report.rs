@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use headstart_membership::Presence;
 use headstart_membership::presence::{self, LockState, Places, observe};
 use serde::Serialize;
 
+use crate::cluster::gone::CLAIM_PATIENCE;
 use crate::cluster::roster::{Member, Roster, Standing};
 use crate::cluster::{entry, gone, register, views};
 use crate::dirty_list;
@@ -13,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::node;
 use crate::node_files::NodeFiles;
 use crate::site::{ClusterSite, Membership, Site};
+use crate::store;
 
 /// All nodes that have a place.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -221,6 +224,40 @@ pub fn forget(site: &Site, name: &str) -> Result<()> {
         presence::forget(&Places::make(&site.fast, &site.slow)?, locks)?;
     }
     Ok(())
+}
+
+/// The member that the user may say to be down: alone, so that it has no lock that would say so.
+fn alone(site: &Site, roster: &Roster, name: &str) -> Result<Member> {
+    let Some(member) = roster.seated().find(|member| member.name == name) else {
+        return Err(Error::Refused(no_such_node(roster, name)));
+    };
+    if roster.seated().count() > 1 || member.standing != Standing::Unarmed {
+        return Err(Error::Refused(format!(
+            "node {name} is one of several: whoever comes next finds by itself that it is down"
+        )));
+    }
+    refuse_living(roster, member, present(site, member).filter(|present| *present != LockState::GivenUp).as_ref())?;
+    Ok(member.clone())
+}
+
+/// The user says that a node is down which has the directory to itself, with all programs that ran there. From then on
+/// its record names a lock that was given up, so that the next node goes on with what it had synced.
+pub fn down(site: &Site, name: &str) -> Result<()> {
+    let mut register = register::open(site, &cluster(site)?.membership)?;
+    let places = Places::make(&site.fast, &site.slow)?;
+    let locks = presence::fresh_name(name)?;
+    // Given up at once: its files stay.
+    drop(Presence::take(&places, &locks)?);
+    let after = entry::change(&mut *register, |roster| {
+        let member = alone(site, roster, name)?;
+        // An agent has this lock, where locks are seen between nodes.
+        let _claim = store::claim_within(&NodeFiles::of(&site.fast, member.place.node), CLAIM_PATIENCE)?;
+        Ok(Some(roster.with(Member { locks: Some(locks.clone()), ..member })))
+    });
+    if after.is_err() {
+        presence::forget(&places, &locks)?;
+    }
+    after.map(drop)
 }
 
 #[cfg(test)]
