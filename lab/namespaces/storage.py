@@ -79,6 +79,10 @@ class GlusterFs:
             place = self.cluster.shared() / volume
             place.mkdir(exist_ok=True)
             options = [f"--direct-io-mode={direct}", "-l", member.directory / f"{volume}.log"]
+            if direct == "enable":
+                # Nor names and sizes.
+                options += ["--attribute-timeout=0", "--entry-timeout=0", "--negative-timeout=0"]
+                options += ["--fopen-keep-cache=off"]
             member.do("glusterfs", "-f", servers / f"{volume}-client.vol", *options, place)
             # A client mounts before it has found the servers.
             member.do("sh", "-c", f"for i in $(seq 300); do ls {place} >&2 && exit 0; sleep 0.1; done; exit 1")
