@@ -97,7 +97,10 @@ impl Running {
     fn awaits(&mut self, step: &str) {
         let (path, child) = (self.steps.join(step), &mut self.child);
         wait_for(&format!("the program comes to {step}"), || {
-            assert!(path.exists() || child.try_wait().unwrap().is_none(), "it has ended before {step}");
+            if !path.exists() && child.try_wait().unwrap().is_some() {
+                let said = child.stderr.take().map(std::io::read_to_string);
+                panic!("it has ended before {step}: {said:?}");
+            }
             path.exists()
         });
     }
@@ -820,6 +823,56 @@ step('failed')
     cluster.python("2", &reads_file("two"));
     one.go("written");
     one.ends();
+}
+
+#[test]
+fn programs_of_a_node_that_is_cut_off_from_the_storage_wait_and_nobody_reads_older_bytes() {
+    let Some(mut cluster) = Cluster::up(2, &["--storage", "glusterfs"]) else { return };
+    cluster.settings = vec![("HEADSTART_CLUSTER_HOLD_S", "5".into()), ("HEADSTART_CLUSTER_MARGIN_S", "1".into())];
+    let again = "try:
+  os.pwrite(fd, b'x' * 4096, 0)
+  os.fsync(fd)
+except OSError as error: print(error)
+step('end')
+";
+    let mut one = cluster.start("1", &format!("{}{again}", synced_file("one")));
+    one.awaits("synced");
+    // What cannot be written back fails those who ask for it.
+    let read = "while True:
+  try:
+    fd = os.open(slow + '/one', os.O_RDONLY)
+    pieces = [os.pread(fd, 4096, k * 4096) for k in range(256)]
+    break
+  except OSError as error:
+    print(error)
+    time.sleep(0.1)
+assert pieces[0] in (b'\\0' * 4096, b'x' * 4096)
+for k in range(1, 256): assert pieces[k] == bytes([k % 251]) * 4096, k
+step('read')
+";
+    let mut two = cluster.start("2", &format!("step('ready')\n{read}"));
+    two.awaits("ready");
+    // As the other node hears of it; nothing where it does not answer.
+    let left_ms = || {
+        let status = cluster.json("2", &["cluster", "status", "--json"]);
+        let members = status["nodes"]["members"].as_array().unwrap();
+        let first = members.iter().find(|member| member["name"] == "node1");
+        first.and_then(|member| member["agent"]["deadline_ms"].as_u64())
+    };
+    wait_for("it has a deadline", || left_ms() > Some(0));
+    cluster.nodes.succeed(&["cut", "1", "storage"]);
+    one.go("synced");
+    two.go("ready");
+    wait_for("its programs wait", || left_ms().unwrap_or(0) == 0);
+    assert!(!one.steps.join("end").exists(), "what it does now may not count");
+    cluster.nodes.succeed(&["heal", "1", "storage"]);
+    // The file system may have given it up meanwhile, and node 2 with it; what it had synced is there either way.
+    two.awaits("read");
+    one.awaits("end");
+    two.go("read");
+    two.ends();
+    one.go("end");
+    let _ = one.child.wait();
 }
 
 #[test]
