@@ -7,7 +7,7 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 WORKLOAD := $(RELEASE)/libheadstart_workload.a
 PROGRAMS := build/patterns build/patterns.mpich build/latency build/ranks build/stopped build/null.so
 
-.PHONY: help setup setup-demo build install install-lab FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-cluster bench-sim bench-volume lint clean
+.PHONY: help setup setup-demo setup-package build install install-lab package test-package FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-cluster bench-sim bench-volume lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
@@ -22,6 +22,8 @@ help:
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make install       builds and installs the program and its libraries below PREFIX (/usr/local); needs cargo alone"
 	@echo "make install-lab   the same of headstart-lab: the simulator, the papers' figures, emulated servers"
+	@echo "make package       makes Debian packages of client, server and lab, in build/package"
+	@echo "make test-package  installs them in a root of their own, uses them there and removes them"
 	@echo "make setup         installs what make test lacks (make setup-demo: what the demo lacks) and says what for; the targets above do it themselves"
 	@echo "make lint          documents, formatting and clippy"
 
@@ -30,6 +32,9 @@ setup:
 
 setup-demo:
 	@lab/bench/setup.sh demo
+
+setup-package:
+	@lab/bench/setup.sh package
 
 build: setup $(PROGRAMS)
 	$(CARGO) build --release --workspace
@@ -44,18 +49,38 @@ define install_documents
 	$(RELEASE)/$(1) completion fish >$(SHARE)/fish/vendor_completions.d/$(1).fish
 endef
 
-# What users need, without the set-up for tests: the program finds its libraries in ../lib.
+# Where the libraries go, which only the program and nbdkit load: the program finds its own in ../lib/headstart.
+LIBRARIES ?= $(PREFIX)/lib/headstart
+NBDKIT_PLUGINS ?= $(PREFIX)/lib/headstart
+
+# What users and servers need, without the set-up for tests.
 install:
 	$(CARGO) build --release --package headstart-cli --package headstart-preload --package headstart-nbdkit
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/headstart
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(RELEASE)/libheadstart.so $(RELEASE)/libnbdkit_headstart_plugin.so
+	install -D -m 644 -t $(DESTDIR)$(LIBRARIES) $(RELEASE)/libheadstart.so
+	install -D -m 644 $(RELEASE)/libnbdkit_headstart_plugin.so $(DESTDIR)$(NBDKIT_PLUGINS)/nbdkit-headstart-plugin.so
 	$(call install_documents,headstart)
+	install -d $(SHARE)/doc/headstart/examples
+	$(RELEASE)/headstart site example >$(SHARE)/doc/headstart/examples/site.toml
 
 # The simulator, the papers' figures and emulated servers.
 install-lab:
 	$(CARGO) build --release --package headstart-lab
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/headstart-lab
 	$(call install_documents,headstart-lab)
+
+# Packages of this tree as it is, in build/package. debhelper wants a directory of its own to work in, and a home for Cargo that it
+# does not replace; Rust need not come from a package.
+package: setup-package
+	rm -rf build/package && mkdir -p build/package/work
+	cp -R debian build/package/work/
+	cd build/package/work && SOURCE=$(CURDIR) CARGO_HOME=$${CARGO_HOME:-$$HOME/.cargo} RUSTUP_HOME=$${RUSTUP_HOME:-$$HOME/.rustup} \
+		dpkg-buildpackage --build=binary --unsigned-source --unsigned-changes --no-check-builddeps
+	rm -rf build/package/work
+
+# In a root with nothing else: packages in, a program and a volume, packages out.
+test-package: package
+	packaging/test_package.py
 
 # The generator of requests. Cargo knows what it is made of, and leaves the file alone where nothing has changed.
 $(WORKLOAD): FORCE | setup-demo

@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh demo|test [--list]: installs what 'make demo' or 'make test' lacks on Debian 12, and says what it is for. Quiet where all
+# setup.sh demo|test|package [--list]: installs what that target of make lacks on Debian 12, and says what it is for. Quiet where all
 # is there. With --list it only says what there should be. A test whose program is missing all the same says so and is skipped.
 set -eu
 
@@ -20,6 +20,8 @@ test | clusters out of namespaces, and what their nodes can agree by (lab/nodes)
 test | clients and servers of network block devices for volumes | libnbd-bin nbdkit nbdkit-plugin-dev qemu-utils
 test | file systems and partition tables that the guard of volumes must know | btrfs-progs e2fsprogs fdisk gdisk lvm2 util-linux xfsprogs
 test | a browser that shows the page of 'headstart advise' | chromium
+package | Debian packages and what checks them | build-essential debhelper lintian
+package | a root with nothing else, in which packages are installed and used | debootstrap util-linux
 END
 }
 
@@ -27,8 +29,9 @@ END
 wanted() {
     case $purpose in
     demo) table | grep '^demo|' ;;
-    test) table ;;
-    *) echo "setup: '$purpose' is neither demo nor test" >&2; exit 1 ;;
+    package) table | grep '^package|' ;;
+    test) table | grep -v '^package|' ;;
+    *) echo "setup: '$purpose' is none of demo, test and package" >&2; exit 1 ;;
     esac
 }
 

@@ -150,7 +150,11 @@ pub fn check_library(library: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The library: `$HEADSTART_LIBRARY`, beside this program, or in `../lib` of it.
+/// Where installations have the library, from the directory above the program's. No other program is linked with it,
+/// so it lies where the dynamic linker does not look.
+const INSTALLED: &str = "lib/headstart/libheadstart.so";
+
+/// The library: `$HEADSTART_LIBRARY`, beside this program, or in `../lib/headstart` of it.
 pub fn library() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("HEADSTART_LIBRARY") {
         let path = PathBuf::from(path);
@@ -161,11 +165,14 @@ pub fn library() -> Result<PathBuf> {
     }
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let beside = program.with_file_name("libheadstart.so");
-    let installed = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/libheadstart.so"));
+    let installed = program.parent().and_then(Path::parent).map(|prefix| prefix.join(INSTALLED));
     for candidate in [Some(beside.clone()), installed].into_iter().flatten() {
         if candidate.exists() {
             return Ok(candidate);
         }
     }
-    bail!("libheadstart.so is not at {}; build it with 'make build' or name it in HEADSTART_LIBRARY", beside.display())
+    bail!(
+        "libheadstart.so is neither beside {} nor in ../{INSTALLED}; build it with 'make build' or name it in HEADSTART_LIBRARY",
+        program.display()
+    )
 }
