@@ -70,7 +70,7 @@ impl Overlay {
         if !self.sharing.is_alone(critical.file) {
             return true;
         }
-        let kept_off = self.is_kept_off() || self.threads.await_others();
+        let kept_off = self.lets_nothing_in();
         let Some(file) = self.files.get_mut(&critical.file) else { return true };
         if file.sooner.is_disk(&shared.files[critical.file as usize].read_times) {
             return true;

@@ -11,10 +11,7 @@ use crate::overlay::Overlay;
 impl Overlay {
     /// Whether what is written of the file goes to the slow file alone.
     pub(crate) fn is_left_alone(&self, file: u32) -> bool {
-        self.is_kept_off()
-            || self.threads.await_others()
-            || !self.sharing.may_absorb(file)
-            || self.files[&file].is_left_alone()
+        self.lets_nothing_in() || !self.sharing.may_absorb(file) || self.files[&file].is_left_alone()
     }
 
     /// Shows threads whether it does, after anything by which that may have changed. Where all files are kept off, they

@@ -32,6 +32,11 @@ impl Overlay {
         self.poll(shared);
     }
 
+    /// Whether nothing comes to flash now: such programs live somewhere, or may.
+    pub(crate) fn lets_nothing_in(&self) -> bool {
+        self.is_kept_off() || self.threads.await_others()
+    }
+
     /// Files of which bytes are on flash.
     pub fn files_on_flash(&self) -> impl Iterator<Item = u32> + '_ {
         self.files.iter().filter(|(_, file)| !file.map.is_empty()).map(|(&number, _)| number)
