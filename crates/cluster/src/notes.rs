@@ -130,16 +130,6 @@ impl Notes {
         has_room
     }
 
-    /// Tells all others; false if that is lost for one.
-    pub fn tell_all(&mut self, note: &Note) -> bool {
-        let members: Vec<MemberId> = self.members().collect();
-        let mut has_room = true;
-        for member in members {
-            has_room &= self.tell(member, note.clone());
-        }
-        has_room
-    }
-
     /// A letter has come: the notes that are new. They are answered with the next letter, so that what they lead to has
     /// to be appended before that is taken. None if one of the two has an older view.
     pub fn on_told(&mut self, told: Told) -> Option<Vec<Note>> {

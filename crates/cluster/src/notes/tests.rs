@@ -178,8 +178,8 @@ fn what_was_answered_is_not_said_again_and_what_was_not_is_the_next_agents() {
 fn who_answers_nothing_for_long_is_told_no_more_names_but_questions() {
     let (mut one, _, view) = two();
     assert!((0..WAITING_MAX as u64).all(|number| one.tell(member(1), note(number))));
-    assert!(!one.tell_all(&note(1)));
-    assert!(one.tell_all(&Note::KeepOff { on: true, question: 1 }));
+    assert!(!one.tell(member(1), note(1)));
+    assert!(one.tell(member(1), Note::KeepOff { on: true, question: 1 }));
     let letters = one.take(false);
     assert!(letters.len() > 1 && letters.iter().all(|letter| letter.notes.len() * size_of::<Note>() <= LETTER_BYTES));
     one.on_view(&view.without(member(1)).unwrap());
