@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    fn replace_journal(&mut self, checkpoint: Vec<u8>) {
+    pub fn replace_journal(&mut self, checkpoint: Vec<u8>) {
         self.agents[self.at].journal.bytes.truncate(HEADER_BYTES);
         self.agents[self.at].journal.bytes.extend(checkpoint);
         self.agents[self.at].journal.stable = self.agents[self.at].journal.bytes.len();
@@ -157,17 +157,7 @@ impl World {
             let named = || self.inodes.iter().rposition(|inode| inode.identity == file.identity && inode.linked);
             found.insert(number, known.or_else(named));
         }
-        let sizes: BTreeMap<u32, u64> =
-            found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
-        self.agents[self.at].data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
-        self.agents[self.at].overlay = Overlay::adopt(
-            self.agents[self.at].settings.clone(),
-            recovered,
-            self.agents[self.at].memory.view(),
-            &sizes,
-            &living,
-        );
-        self.count_as_before();
+        self.adopt_overlay(recovered, &found, &living);
         for (number, inode) in found {
             if let Some(inode) = inode {
                 self.agents[self.at].numbers.insert(number, inode);
@@ -176,6 +166,27 @@ impl World {
                 self.agents[self.at].overlay.disown(self.agents[self.at].memory.view(), number);
             }
         }
+        self.checkpoint_adopted()
+    }
+
+    /// The agent takes over what its journal says, of files that are found there or not, with these slots' threads
+    /// alive.
+    pub fn adopt_overlay(
+        &mut self,
+        recovered: Recovered,
+        found: &BTreeMap<u32, Option<usize>>,
+        living: &BTreeSet<u32>,
+    ) {
+        let size = |inode: usize| self.inodes[inode].store.size();
+        let sizes = found.iter().filter_map(|(&number, inode)| Some((number, size((*inode)?)))).collect();
+        let agent = &mut self.agents[self.at];
+        agent.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
+        agent.overlay = Overlay::adopt(agent.settings.clone(), recovered, agent.memory.view(), &sizes, living);
+        self.count_as_before();
+    }
+
+    /// All is synced that it found; the checkpoint that takes the journal's place.
+    pub fn checkpoint_adopted(&mut self) -> Vec<u8> {
         self.agents[self.at].overlay.take_journal();
         self.agents[self.at].data.values_mut().for_each(Store::sync);
         self.inodes.iter_mut().for_each(|inode| inode.store.sync());

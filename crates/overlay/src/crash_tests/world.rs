@@ -697,30 +697,15 @@ impl World {
         let find = |identity| self.inodes.iter().rposition(|inode| inode.identity == identity && inode.linked);
         let found: BTreeMap<u32, Option<usize>> =
             recovered.files.iter().map(|(&number, file)| (number, find(file.identity))).collect();
-        let sizes: BTreeMap<u32, u64> =
-            found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
-        self.agents[self.at].data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
-        self.agents[self.at].overlay = Overlay::adopt(
-            self.agents[self.at].settings.clone(),
-            recovered,
-            self.agents[self.at].memory.view(),
-            &sizes,
-            &BTreeSet::new(),
-        );
-        self.count_as_before();
+        self.adopt_overlay(recovered, &found, &BTreeSet::new());
         for (number, inode) in found {
             match inode {
                 Some(inode) => drop(self.agents[self.at].numbers.insert(number, inode)),
                 None => self.agents[self.at].overlay.disown(self.agents[self.at].memory.view(), number),
             }
         }
-        self.agents[self.at].overlay.take_journal();
-        self.agents[self.at].data.values_mut().for_each(Store::sync);
-        self.inodes.iter_mut().for_each(|inode| inode.store.sync());
-        let checkpoint = self.agents[self.at].overlay.checkpoint(HEADER_BYTES as u64);
-        self.agents[self.at].journal.bytes.truncate(HEADER_BYTES);
-        self.agents[self.at].journal.bytes.extend(checkpoint);
-        self.agents[self.at].journal.stable = self.agents[self.at].journal.bytes.len();
+        let checkpoint = self.checkpoint_adopted();
+        self.replace_journal(checkpoint);
         self.join();
         // The dead agent has no threads left.
         self.agents[self.at].overlay.on_old_copies_landed(self.agents[self.at].memory.view());
