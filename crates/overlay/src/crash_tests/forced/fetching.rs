@@ -72,3 +72,67 @@ fn a_hint_is_heard_of_though_a_request_came_first_that_took_its_mark() {
     assert!(!fetches(&w).is_empty());
     no_violation(&w);
 }
+
+#[test]
+fn a_direct_write_cancels_the_fetch_under_way() {
+    let mut w = world();
+    half_done_fetch(&mut w);
+    ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
+    while w.ranks[0].is_busy() {
+        ranks::step(&mut w, 0, false); // the copy stands still
+    }
+    w.quiesce();
+    other(&mut w, 2, Kind::Read, A);
+    no_violation(&w);
+    assert_eq!(w.agents[0].overlay.counters().fetches_cancelled_total, 1);
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), 0);
+}
+
+#[test]
+fn a_write_that_bypasses_slot_and_agent_makes_the_fetch_publish_old_bytes_and_the_model_sees_it() {
+    let mut w = world();
+    half_done_fetch(&mut w);
+    ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
+    ranks::write_without_asking(&mut w, 0);
+    w.quiesce();
+    assert_eq!(w.agents[0].overlay.counters().fetches_total, 1, "nobody told the agent");
+    other(&mut w, 2, Kind::Read, A);
+    assert!(w.violations.iter().any(|text| text.contains("a read of")), "{:?}", w.violations);
+}
+
+#[test]
+fn a_fetched_extent_counts_only_after_its_slow_file_was_synced() {
+    let mut w = world();
+    half_done_fetch(&mut w);
+    w.quiesce();
+    assert_eq!(w.agents[0].overlay.counters().fetches_total, 1);
+    for rank in [0, 2] {
+        other(&mut w, rank, Kind::Close, A);
+    }
+    barrier(&mut w);
+    let replay = Recovered::replay(&w.agents[0].journal.bytes[HEADER_BYTES..], Replay::ToLastBarrier);
+    assert_eq!(replay.files[&0].map.len(), 1, "the clean extent is kept: no writer is left");
+    w.random.0 = 3; // unsynced changes are lost
+    w.crash(true);
+    no_violation(&w);
+    w.check_clean();
+    no_violation(&w);
+}
+
+#[test]
+fn a_critical_read_that_waited_for_room_is_fetched_when_there_is_room() {
+    let mut w = world();
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(2 * 4096));
+    half_done_fetch(&mut w);
+    w.quiesce();
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), 4096, "the room is taken by bytes of little benefit");
+    let better = Range::new(8192, 4096);
+    write(&mut w, 0, better, false);
+    w.agents[0].memory.view().hint(2, 0, better, 1 << 40, FetchTurn::Soon);
+    for _ in 0..5 {
+        w.poll();
+        w.quiesce();
+    }
+    assert_eq!(w.agents[0].overlay.counters().fetches_total, 2);
+    no_violation(&w);
+}
