@@ -103,7 +103,7 @@ impl EventLoop<'_> {
     /// Sends what is to be said. What notes that came led to is appended by now.
     pub(super) fn say_notes(&mut self) {
         for (file, errno) in self.tiers.overlay.take_stuck() {
-            if !self.is_missing(file) {
+            if !self.is_listed_as_missing(file) {
                 self.tell_all(&stuck(file, errno.unwrap_or(0)));
             }
         }
@@ -129,7 +129,7 @@ impl EventLoop<'_> {
             need.iter().for_each(|need| self.tell_member(member, need.clone()));
             self.missing_identities().into_iter().for_each(|identity| self.tell_member(member, where_is(identity)));
             for (file, errno) in self.tiers.overlay.stuck_files() {
-                if !self.is_missing(file) {
+                if !self.is_listed_as_missing(file) {
                     self.tell_member(member, stuck(file, errno));
                 }
             }
@@ -308,12 +308,12 @@ impl EventLoop<'_> {
 
     /// Names the files with dirty bytes that this agent did not find when it began.
     pub(super) fn name_missing_files(&mut self) {
-        let is_missing = |file: u32| self.tiers.store.slow(file).is_none();
+        let is_not_open = |file: u32| self.tiers.store.slow(file).is_none();
         let missing: Vec<(u32, String, u64)> = self
             .tiers
             .overlay
             .file_list()
-            .filter(|(file, _, dirty_bytes, _)| *dirty_bytes > 0 && is_missing(*file))
+            .filter(|(file, _, dirty_bytes, _)| *dirty_bytes > 0 && is_not_open(*file))
             .map(|(file, path, dirty_bytes, _)| (file, as_path(path).display().to_string(), dirty_bytes))
             .collect();
         for (_, path, dirty_bytes) in &missing {
@@ -331,14 +331,14 @@ impl EventLoop<'_> {
 
     /// Asks the others where files are that somebody waits for.
     pub(super) fn ask_for_missing_files(&mut self) {
-        let is_missing =
+        let is_not_found =
             |file: &u32| self.tiers.store.slow(*file).is_none() && self.tiers.overlay.path(*file).is_some();
         let Some(telling) = self.cluster.telling_mut() else { return };
         if telling.missing.is_empty() || telling.asked.elapsed() < ASK_PERIOD {
             return;
         }
         telling.asked = Instant::now();
-        telling.missing.retain(is_missing);
+        telling.missing.retain(is_not_found);
         for identity in self.missing_identities() {
             let number = self.tiers.overlay.named(FileId(identity.inode));
             if number.is_some_and(|number| self.tiers.overlay.is_awaited_elsewhere(number)) {
@@ -347,8 +347,9 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Whether the file with dirty bytes is not where it was: who asks for it waits, as it may be found.
-    fn is_missing(&self, file: FileId) -> bool {
+    /// Whether the file is one of those with dirty bytes that are not where they were: who asks for it waits, as it may be
+    /// found.
+    fn is_listed_as_missing(&self, file: FileId) -> bool {
         let missing = self.cluster.telling().map(|telling| &telling.missing);
         let mut inodes = missing.into_iter().flatten().filter_map(|number| self.tiers.overlay.identity(*number));
         inodes.any(|identity| identity.inode == file.0)
