@@ -198,7 +198,7 @@ mod tests {
         }
         assert_eq!(
             ServiceCounters::FIGURES.iter().filter(|figure| figure.family.name.contains("messages")).count(),
-            24
+            25
         );
     }
 
