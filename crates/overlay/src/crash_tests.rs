@@ -283,12 +283,12 @@ fn the_death_of_agents_of_several_nodes_loses_nothing_and_stops_nobody() {
 
 #[test]
 fn reads_are_never_stale_though_files_that_several_nodes_use_stay_on_flash() {
-    run_clusters(40, false, Policy::Commits);
+    run_clusters(200, false, Policy::Commits);
 }
 
 #[test]
 fn the_death_of_agents_that_order_each_others_commits_loses_nothing_and_stops_nobody() {
-    run_clusters(40, true, Policy::Commits);
+    run_clusters(200, true, Policy::Commits);
 }
 
 #[test]
