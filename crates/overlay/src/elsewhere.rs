@@ -41,6 +41,7 @@ impl Overlay {
         let file = self.file(number);
         let identity: Identity = file.identity();
         if file.names.found_at(path) {
+            self.show_left_alone(shared, number);
             self.append(&Record::File { file: number, identity, path: path.to_vec() });
             // Bytes that outlast the power are written back where the journal says the file is.
             self.barrier.want_if(self.barrier.is_asked(number) && self.files[&number].dirty_bytes > 0);

@@ -4,9 +4,11 @@
 //! saw it too long writes to the disk, as it may at any time, and asks first where a bit is set. So no order of stores
 //! matters, neither with bits nor with the file's size.
 
+use headstart_cluster::FileId;
 use headstart_protocol::shared::Shared;
 
 use crate::overlay::Overlay;
+use crate::parts::sharing::Cluster;
 
 impl Overlay {
     /// Whether what is written of the file goes to the slow file alone.
@@ -23,8 +25,23 @@ impl Overlay {
         }
     }
 
-    /// The same of all files: some have become free that other members had, of which no message told.
-    pub(crate) fn show_all_left_alone(&self, shared: Shared<'_>) {
-        self.files.keys().for_each(|file| self.show_left_alone(shared, *file));
+    /// The same of a file by its name among members: who owns it is another one now, or nobody.
+    pub(crate) fn show_left_alone_of(&self, shared: Shared<'_>, file: FileId) {
+        let numbers = self.sharing.get().map(|cluster| cluster.numbers(file)).unwrap_or_default();
+        numbers.into_iter().for_each(|number| self.show_left_alone(shared, number));
+    }
+
+    /// Nobody has said in time who has the file: its threads do not ask before the next look at the view.
+    pub(crate) fn refuse_for_now(&mut self, shared: Shared<'_>, file: u32) {
+        if let Some(cluster) = self.sharing.get_mut() {
+            cluster.refuse(file);
+            shared.files[file as usize].leave_alone(true);
+        }
+    }
+
+    /// There was one.
+    pub(crate) fn end_refusals(&mut self, shared: Shared<'_>) {
+        let refused = self.sharing.get_mut().map(Cluster::take_refused).unwrap_or_default();
+        refused.into_iter().for_each(|file| self.show_left_alone(shared, file));
     }
 }

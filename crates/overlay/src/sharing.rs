@@ -92,7 +92,7 @@ impl Overlay {
             cluster.unstick_for(&view);
             cluster.member.on_view(started, now, view);
             self.progress(shared);
-            self.show_all_left_alone(shared);
+            self.end_refusals(shared);
             self.forget_freed(shared);
         }
     }
@@ -212,12 +212,12 @@ impl Overlay {
 
     /// How many files other members use too, or may.
     pub fn files_shared(&self) -> usize {
-        self.files.keys().filter(|number| !self.sharing.is_alone(**number)).count()
+        self.sharing.get().map_or(0, |cluster| cluster.counts().1)
     }
 
     /// How many no other member has anything of.
     pub fn files_alone(&self) -> usize {
-        self.files.keys().filter(|number| self.sharing.is_alone(**number)).count()
+        self.sharing.get().map_or(self.files.len(), |cluster| cluster.counts().0)
     }
 
     /// A file has got a number: who has something of it is asked, unless that is known.
@@ -238,6 +238,7 @@ impl Overlay {
                 self.barrier.ask(number);
             }
         }
+        self.show_left_alone(shared, number);
     }
 
     /// The file's number is free.
@@ -284,12 +285,13 @@ impl Overlay {
             cluster::Output::Expelled => self.outbox.push(Output::Expelled),
             cluster::Output::Alone(file) => self.stand_all(shared, file, Standing::Alone),
             cluster::Output::Clear(file, range) if range == ALL => self.stand_all(shared, file, Standing::Absent),
+            cluster::Output::Owner(file) => self.show_left_alone_of(shared, file),
             cluster::Output::Fence { file, epoch, call, range } => self.fence(shared, file, (epoch, call, range)),
             cluster::Output::Answer(id, part, answer) if self.commits() => self.hear(id, part, answer),
             cluster::Output::Answer(id, _, answer) => self.told(shared, Cluster::asked(id), answer),
             // Where files leave flash no member records anything for another. Absence of a part of a file is its
             // member's to answer.
-            cluster::Output::Clear(..) | cluster::Output::Owner(_) => {}
+            cluster::Output::Clear(..) => {}
             cluster::Output::Append(entry) => self.record(shared, entry),
             cluster::Output::Lengthen(record) => self.lengthen(record),
             cluster::Output::Barrier => self.barrier.want(),

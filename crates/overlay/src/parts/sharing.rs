@@ -74,6 +74,12 @@ pub(crate) struct Cluster {
     /// The machines.
     pub(crate) member: Member,
     files: BTreeMap<u32, (FileId, Standing)>,
+    /// How many of them stand alone.
+    alone: usize,
+    /// Those for which somebody was asked.
+    asking: BTreeSet<u32>,
+    /// Those that threads were refused for now: they see so until the next look at the view.
+    refused: BTreeSet<u32>,
     numbers: BTreeSet<(FileId, u32)>,
     leaving: BTreeMap<FileId, Leaving>,
     /// Threads that others were told of as writers.
@@ -109,6 +115,9 @@ impl Cluster {
         Cluster {
             member,
             files: BTreeMap::new(),
+            alone: 0,
+            asking: BTreeSet::new(),
+            refused: BTreeSet::new(),
             numbers: BTreeSet::new(),
             leaving: BTreeMap::new(),
             named: BTreeMap::new(),
@@ -181,21 +190,57 @@ impl Cluster {
 
     /// A file has the number from now on.
     pub(crate) fn enter(&mut self, number: u32, file: FileId, standing: Standing) {
-        self.files.insert(number, (file, standing));
+        self.put(number, Some((file, standing)));
         self.numbers.insert((file, number));
+    }
+
+    fn put(&mut self, number: u32, stands: Option<(FileId, Standing)>) {
+        let before = match stands {
+            Some(stands) => self.files.insert(number, stands),
+            None => self.files.remove(&number),
+        };
+        let is_alone = |stands: Option<(FileId, Standing)>| stands.is_some_and(|(_, now)| now == Standing::Alone);
+        self.alone = self.alone + usize::from(is_alone(stands)) - usize::from(is_alone(before));
+        match stands {
+            Some((_, Standing::Asking(true))) => self.asking.insert(number),
+            _ => self.asking.remove(&number),
+        };
+    }
+
+    /// How many files stand alone, and how many do not.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.alone, self.files.len() - self.alone)
+    }
+
+    /// Threads are refused flash for the file until the next look at the view.
+    pub(crate) fn refuse(&mut self, number: u32) {
+        self.refused.insert(number);
+    }
+
+    /// Whether they are.
+    #[cfg(test)]
+    pub(crate) fn is_refused(&self, number: u32) -> bool {
+        self.refused.contains(&number)
+    }
+
+    /// There was a look: those that are not refused any more.
+    pub(crate) fn take_refused(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.refused)
     }
 
     /// It stands elsewhere now.
     pub(crate) fn stand(&mut self, number: u32, standing: Standing) {
-        if let Some((_, now)) = self.files.get_mut(&number) {
-            *now = standing;
+        if let Some(file) = self.file(number) {
+            self.put(number, Some((file, standing)));
         }
     }
 
     /// The number is free.
     pub(crate) fn forget(&mut self, number: u32) {
-        if let Some((file, _)) = self.files.remove(&number) {
+        if let Some(file) = self.file(number) {
+            self.put(number, None);
             self.numbers.remove(&(file, number));
+            self.refused.remove(&number);
         }
     }
 
@@ -239,10 +284,8 @@ impl Cluster {
         if self.commits() {
             return;
         }
-        for (_, standing) in self.files.values_mut() {
-            if let Standing::Asking(asked) = standing {
-                *asked = false;
-            }
+        for number in std::mem::take(&mut self.asking) {
+            self.stand(number, Standing::Asking(false));
         }
     }
 

@@ -69,8 +69,7 @@ impl Overlay {
         if self.may_own(file, until_ns) {
             return None;
         }
-        // Where nobody has said in time who has the file, the next look at the view lets threads ask again.
-        shared.files[file as usize].leave_alone(true);
+        self.refuse_for_now(shared, file);
         self.outbox.counters.refused_bypassed_total += 1;
         Some(Answer::Bypassed)
     }

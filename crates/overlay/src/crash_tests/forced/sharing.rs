@@ -97,7 +97,7 @@ fn a_node_that_is_told_a_file_is_anothers_shows_it_with_that() {
     write_of(&mut w, 0, A, true);
     open(&mut w, 2);
     ranks::begin_other(&mut w, 2, Kind::Read, 0, A);
-    // Without a look at the view, after which all files are looked at.
+    // Without a look at the view.
     while w.ranks[2].is_busy() {
         ranks::step(&mut w, 2, false);
         w.deliver_to_member();

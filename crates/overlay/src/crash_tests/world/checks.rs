@@ -27,7 +27,7 @@ impl World {
         }
     }
 
-    /// Whoever sees that a file is left alone is not kept from flash that he could have.
+    /// Whoever sees that a file is left alone is not kept from flash that he could have, or ask for.
     pub(crate) fn check_left_alone(&mut self) {
         let agent = &self.agents[self.at];
         if agent.is_dead {
@@ -37,6 +37,12 @@ impl World {
             let may_come = agent.overlay.sharing.is_alone(*number) && !file.is_left_alone();
             if may_come && agent.memory.files[*number as usize].is_left_alone() {
                 self.violations.push(format!("file {number} may come to flash, and its threads see that it may not"));
+            }
+            let Some(cluster) = agent.overlay.sharing.get() else { continue };
+            let is_so = file.is_left_alone() || agent.overlay.sharing.is_elsewhere(*number);
+            let is_shown = agent.memory.files[*number as usize].is_left_alone();
+            if is_shown && !is_so && !cluster.is_refused(*number) {
+                self.violations.push(format!("file {number} is nobody else's, and its threads see that it is"));
             }
         }
     }
