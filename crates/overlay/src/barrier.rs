@@ -100,6 +100,7 @@ impl Overlay {
             self.forget_if_done(shared, file);
         }
         self.remove_unused_data_files(shared);
+        self.pending.leaving().stir_all();
         self.poll(shared);
     }
 
@@ -113,6 +114,7 @@ impl Overlay {
         self.space.abandon_barrier();
         self.mapping.evicted().abandon_barrier();
         self.leases.abandon_barrier();
+        self.pending.leaving().stir_all();
         self.poll(shared);
     }
 

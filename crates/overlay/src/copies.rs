@@ -55,6 +55,13 @@ impl Overlay {
         for (file, range) in self.pending.wanted_written_back() {
             while self.copies.may_begin() && self.write_back_in(shared, file, range) {}
         }
+        while self.copies.may_begin()
+            && let Some(file) = self.pending.leaving().next_unwritten()
+        {
+            if !self.write_back_in(shared, file, Range::new(0, u64::MAX)) {
+                self.pending.leaving().is_written(file);
+            }
+        }
         let dirty = Dirty {
             bytes: self.mapping.dirty_bytes(),
             kept_bytes: self.mapping.kept_dirty_bytes(),

@@ -71,6 +71,7 @@ impl Overlay {
         for &(slot, file) in &ended {
             shared.slots[slot as usize].forget_truncation();
             self.leases.end_direct(slot);
+            self.pending.leaving().stir(file);
             self.truncation_ended(shared, file);
         }
         !ended.is_empty()
@@ -118,6 +119,7 @@ impl Overlay {
         // An agent that has just started knows of the leases of the dead from their slots alone.
         let direct = self.leases.end_direct(slot);
         if let Some(direct) = direct {
+            self.pending.leaving().stir(direct.file);
             self.mapping.evicted().forget(direct.file, direct.range);
         }
         let (state, lease) = (cell.state.load(Ordering::Acquire), cell.lease.load(Ordering::Acquire));

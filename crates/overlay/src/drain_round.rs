@@ -12,6 +12,7 @@ impl Overlay {
             return self.pacing.drain(None);
         }
         self.files.values_mut().for_each(|file| file.write_back_error = None);
+        self.pending.leaving().stir_all();
         let end = |file: u32| self.files[&file].map.end().max(self.files[&file].length.size());
         let ends = self.mapping.dirty_files(0).map(|file| (file, end(file))).collect();
         self.pacing.drain(Some(ends));

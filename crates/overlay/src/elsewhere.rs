@@ -52,6 +52,7 @@ impl Overlay {
     /// The slow file is open that could not be found: what failed is tried again.
     pub fn found_again(&mut self, shared: Shared<'_>, number: u32) {
         self.file(number).write_back_error = None;
+        self.pending.leaving().stir(number);
         self.progress(shared);
     }
 

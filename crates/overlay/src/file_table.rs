@@ -70,6 +70,7 @@ impl Overlay {
     /// disk may still call bytes of it dirty, and whoever opens it again must see that an fsync has to ask.
     pub(crate) fn forget_if_done(&mut self, shared: Shared<'_>, number: u32) {
         let Some(file) = self.files.get(&number) else { return };
+        self.pending.leaving().stir(number);
         if file.users.are_there() {
             return;
         }

@@ -510,6 +510,7 @@ impl Overlay {
     fn extension_ended(&mut self, shared: Shared<'_>, number: u32) {
         self.clear_size_bit(shared, number);
         self.close_intent(number);
+        self.pending.leaving().stir(number);
     }
 
     /// Whether a thread may be at a call that makes the file longer.

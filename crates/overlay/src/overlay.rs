@@ -136,6 +136,7 @@ impl Overlay {
         self.follow_programs(shared);
         self.tell_of_ended_writers(shared);
         self.ask_put_off();
+        self.pending.leaving().stir_now_and_then(self.measured_ns);
         self.progress(shared);
     }
 

@@ -45,6 +45,7 @@ impl Overlay {
     /// The file's dirty bytes go back to disk and all leave flash; then the envelope is answered.
     pub fn take_off(&mut self, shared: Shared<'_>, envelope: Envelope, file: u32) {
         self.file(file).write_back_error = None;
+        self.pending.leaving().stir(file);
         self.close_granules(shared, file, Range::new(0, u64::MAX));
         self.cancel_fetches(file, Range::new(0, u64::MAX));
         self.pending.push(envelope, Operation::Bypass { file, writes: true });

@@ -1,6 +1,10 @@
 //! Requests that are not answered yet, in the order in which they are tried.
 
+mod leaving;
+
 use std::collections::BTreeMap;
+
+use leaving::LeavingFiles;
 
 use crate::recency::Access;
 use headstart_protocol::counters::Wait;
@@ -273,7 +277,7 @@ impl Pending {
         match self.operation {
             Operation::WriteBack { file, range } => Some((file, range)),
             Operation::Rearrange { file, from, .. } => Some((file, Range::new(from, u64::MAX))),
-            Operation::Bypass { file, .. } | Operation::Leave { file } => Some((file, Range::new(0, u64::MAX))),
+            Operation::Bypass { file, .. } => Some((file, Range::new(0, u64::MAX))),
             _ => None,
         }
     }
@@ -283,6 +287,8 @@ impl Pending {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     list: Vec<Pending>,
+    /// Files that leave flash.
+    leaving: LeavingFiles,
     /// How many were pending so far.
     arrivals: u64,
     /// The requests that were in the way of a commit that was refused for them, by their slots.
@@ -299,11 +305,25 @@ impl Requests {
 
     /// A file leaves flash, for which no thread waits here.
     pub(crate) fn push_leave(&mut self, file: u32) {
-        let is_it = |one: &Pending| matches!(one.operation, Operation::Leave { file: of } if of == file);
-        if !self.list.iter().any(is_it) {
-            self.push(Envelope { slot: u32::MAX, seq: 0 }, Operation::Leave { file });
-            self.list.last_mut().expect("it was just pushed").orphan = true;
-        }
+        self.leaving.insert(file);
+    }
+
+    /// Those that do.
+    pub(crate) fn leaving(&mut self) -> &mut LeavingFiles {
+        &mut self.leaving
+    }
+
+    /// What there is to try of them.
+    fn take_leaves(&mut self) -> Vec<Pending> {
+        let arrival = self.arrivals + 1;
+        let leave = |(file, waits_since_ns)| Pending {
+            arrival,
+            envelope: Envelope { slot: u32::MAX, seq: 0 },
+            operation: Operation::Leave { file },
+            orphan: true,
+            waits_since_ns,
+        };
+        self.leaving.take().into_iter().map(leave).collect()
     }
 
     /// The files whose bytes requests are about to touch.
@@ -311,8 +331,17 @@ impl Requests {
         self.list.iter().filter_map(Pending::touched)
     }
 
-    /// Takes out those that truncate, or all others, in order; each is answered or [kept](Requests::keep).
+    /// Takes out those that truncate, or all others, in order, and files that leave behind them; each is answered or
+    /// [kept](Requests::keep).
     pub(crate) fn take(&mut self, truncations: bool) -> Vec<Pending> {
+        let mut taken = self.take_requests(truncations);
+        if !truncations {
+            taken.extend(self.take_leaves());
+        }
+        taken
+    }
+
+    fn take_requests(&mut self, truncations: bool) -> Vec<Pending> {
         let is_taken = |one: &Pending| one.truncates() == truncations;
         if !self.list.iter().any(is_taken) {
             return Vec::new();
@@ -327,7 +356,10 @@ impl Requests {
 
     /// One of them waits on.
     pub(crate) fn keep(&mut self, pending: Pending) {
-        self.list.push(pending);
+        match pending.operation {
+            Operation::Leave { file } => self.leaving.keep(file, pending.waits_since_ns),
+            _ => self.list.push(pending),
+        }
     }
 
     /// The thread behind `slot` is gone: nobody is answered. Returns its commits that are not applied, which are
@@ -390,7 +422,7 @@ impl Requests {
 
     /// Whether one is about the file.
     pub(crate) fn any_of(&self, file: u32) -> bool {
-        self.list.iter().any(|pending| pending.file() == Some(file))
+        self.leaving.has(file) || self.list.iter().any(|pending| pending.file() == Some(file))
     }
 
     /// Whether a truncation of the file waits.

@@ -84,6 +84,7 @@ impl Overlay {
         let ended = self.leases.end_direct(slot)?;
         self.give_back_lease(slot, ended.file);
         shared.slots[slot as usize].revoke_lease();
+        self.pending.leaving().stir(ended.file);
         Some(ended)
     }
 

@@ -15,6 +15,7 @@ impl Overlay {
             return Begun::refused("no file is that long");
         }
         self.file(file).write_back_error = None;
+        self.pending.leaving().stir(file);
         self.close_granules(shared, file, Range::between(from, u64::MAX));
         Begun::Waits(Operation::Rearrange { file, from, barrier: None })
     }

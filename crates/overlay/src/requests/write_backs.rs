@@ -13,6 +13,7 @@ impl Overlay {
     /// What failed before is tried again.
     pub(super) fn begin_write_back(&mut self, file: u32, range: Range) -> Begun {
         self.file(file).write_back_error = None;
+        self.pending.leaving().stir(file);
         Begun::Waits(Operation::WriteBack { file, range })
     }
 
@@ -26,6 +27,7 @@ impl Overlay {
         let known = self.file(file);
         known.write_back_error = None;
         known.users.bypass(process);
+        self.pending.leaving().stir(file);
         shared.open_files[slot as usize].bypassed.insert(file);
         self.show_left_alone(shared, file);
         self.close_granules(shared, file, Range::new(0, u64::MAX));
