@@ -52,6 +52,9 @@ endef
 # Where the libraries go, which only the program and nbdkit load: the program finds its own in ../lib/headstart.
 LIBRARIES ?= $(PREFIX)/lib/headstart
 NBDKIT_PLUGINS ?= $(PREFIX)/lib/headstart
+# Where systemd looks.
+UNITS ?= $(PREFIX)/lib/systemd/system
+SYSUSERS ?= $(PREFIX)/lib/sysusers.d
 
 # What users and servers need, without the set-up for tests.
 install:
@@ -62,6 +65,10 @@ install:
 	$(call install_documents,headstart)
 	install -d $(SHARE)/doc/headstart/examples
 	$(RELEASE)/headstart site example >$(SHARE)/doc/headstart/examples/site.toml
+	install -m 644 -t $(SHARE)/doc/headstart/examples packaging/volume.toml
+	install -D -m 644 -t $(DESTDIR)$(UNITS) packaging/headstart-volumes.target
+	sed 's|@PREFIX@|$(PREFIX)|' packaging/headstart-volume@.service.in >$(DESTDIR)$(UNITS)/headstart-volume@.service
+	install -D -m 644 packaging/headstart.sysusers $(DESTDIR)$(SYSUSERS)/headstart.conf
 
 # The simulator, the papers' figures and emulated servers.
 install-lab:

@@ -2,15 +2,18 @@
 """Tries the packages of build/package as a new user would: `make test-package`.
 
 In a Debian root with nothing else, which debootstrap makes once and build/roots keeps: packages in, manual pages, a program of a user
-under `headstart run`, a volume, packages out, nothing left. The root is the lower layer of an overlay whose upper one lies in memory,
-so what packages leave is what the upper layer has. Needs root, for namespaces of its own; no network once the root is there."""
+under `headstart run`, volumes by nbdkit and as their unit has them, packages out, nothing left. The root is the lower layer of an
+overlay whose upper one lies in memory, so what packages leave is what the upper layer has. Needs root, for namespaces of its own; no
+network once the root is there."""
 
 import filecmp
 import glob
 import hashlib
 import os
 import pathlib
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +26,9 @@ SUITE = "bookworm"
 INCLUDED = ["ca-certificates", "man-db", "systemd", "nbdkit", "libnbd-bin", "fuse3", "kmod"]
 #: What dpkg and others write down of what they did, and copies that they keep of what they change.
 STATE = ["var/lib/dpkg", "var/log", "var/cache", "etc/group-", "etc/gshadow-", "etc/.pwd.lock", "var/lib/systemd"]
+#: The unit of the volume that is called data.
+UNIT = "headstart-volume@data.service"
+PLACE = "run/headstart/volumes/data"
 USER = 1000
 #: The program of a user: small writes at random in one file, which it then reads again.
 PROGRAM = r"""
@@ -84,7 +90,8 @@ class Root:
         for directory in ("dev", "run", "tmp"):
             execute(["mount", "-t", "tmpfs", "none", self.path / directory])
         (self.path / "tmp").chmod(0o1777)
-        for device in ("fuse", "full", "null", "random", "urandom", "zero"):
+        loops = [os.path.basename(path) for path in glob.glob("/dev/loop*")]
+        for device in ("fuse", "full", "null", "random", "urandom", "zero", *loops):
             place = self.path / "dev" / device
             place.touch()
             execute(["mount", "--bind", f"/dev/{device}", place])
@@ -183,6 +190,119 @@ def a_volume_is_served_by_nbdkit(root):
         raise Failed("the disk does not have what was written")
 
 
+def unit_lines(root, key):
+    """What the unit says, for the volume that is called data, as systemd would have it."""
+    text = (root.path / "lib/systemd/system/headstart-volume@.service").read_text()
+    values = [line.split("=", 1)[1] for line in text.splitlines() if line.startswith(f"{key}=")]
+    return [value.replace("%i", "data").replace("$$", "$").removeprefix("-") for value in values]
+
+
+def units_are_sound_and_come_before_the_mount(root):
+    etc = root.path / "etc/headstart/volumes"
+    (etc / "data.toml").write_text('hdd = "/tmp/disk2"\nssd = "/tmp/flash2"\nwait_s = 1\n')
+    if said := root.execute("systemd-analyze", "verify", UNIT, "headstart-volumes.target").strip():
+        raise Failed(said)
+    if "headstart:" not in (root.path / "etc/group").read_text():
+        raise Failed("no group is made")
+    fstab = root.path / "tmp/fstab"
+    fstab.write_text(f"/{PLACE}/disk /srv ext4 nofail,x-systemd.requires={UNIT} 0 0\n")
+    made = "mkdir /tmp/units && SYSTEMD_FSTAB=/tmp/fstab /lib/systemd/system-generators/systemd-fstab-generator /tmp/units /tmp/units /tmp/units"
+    root.execute("sh", "-c", made)
+    mount = (root.path / "tmp/units/srv.mount").read_text()
+    if f"Requires={UNIT}" not in mount or f"After={UNIT}" not in mount:
+        raise Failed(f"the mount does not wait for the volume:\n{mount}")
+    if unit_lines(root, "Before") != ["local-fs.target umount.target"]:
+        raise Failed("the unit does not come before file systems")
+
+
+class Started:
+    """The volume as its unit starts it: what ExecStart says, until it is ready, then ExecStartPost."""
+
+    def __init__(self, root):
+        self.root, place = root, root.path / PLACE
+        place.mkdir(parents=True, exist_ok=True)
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify = place / "notify"
+        notify.unlink(missing_ok=True)
+        manager.bind(str(notify))
+        manager.settimeout(5)
+        [command] = unit_lines(root, "ExecStart")
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "NOTIFY_SOCKET": f"/{PLACE}/notify"}
+        words = ["chroot", root.path, *command.split()]
+        self.process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
+        limit = time.monotonic() + 300
+        while True:
+            try:
+                if b"READY=1" in manager.recv(4096):
+                    break
+            except socket.timeout:
+                if self.process.poll() is not None or time.monotonic() > limit:
+                    raise Failed(f"the unit does not become ready: {self.process.stderr.read()}") from None
+        for line in unit_lines(root, "ExecStartPost"):
+            self.shell(line)
+
+    def shell(self, line):
+        self.root.execute(*shlex.split(line))
+
+    def stop(self):
+        """As systemd does: ExecStop, then SIGTERM."""
+        for line in unit_lines(self.root, "ExecStop"):
+            self.shell(line)
+        self.process.terminate()
+        if self.process.wait(300) != 0:
+            raise Failed(f"the stop ended with {self.process.returncode}: {self.process.stderr.read()}")
+
+    def lose_power(self):
+        """Nothing is written any more, and /run is empty at the next boot."""
+        self.process.kill()
+        self.process.wait()
+        for line in unit_lines(self.root, "ExecStop"):
+            self.shell(line)
+        subprocess.run(["umount", "--lazy", self.root.path / PLACE / "file"], check=False)
+        shutil.rmtree(self.root.path / "run/headstart")
+
+
+def a_volume_is_served_by_its_unit_and_never_without_its_flash(root):
+    disk, flash, away = (root.path / "tmp" / name for name in ("disk2", "flash2", "away"))
+    for path, mib in ((disk, 64), (flash, 32)):
+        path.touch()
+        os.truncate(path, mib << 20)
+    root.execute("headstart", "volume", "create", "--name", "data")
+    device, token = f"/{PLACE}/disk", "written before the power failed"
+    started = Started(root)
+    root.execute("mkfs.ext4", "-q", device)
+    root.execute("sh", "-c", f"mount {device} /srv && echo '{token}' >/srv/file && sync && umount /srv")
+    started.lose_power()
+    # At the next boot flash is not there: nothing is served, and the disk alone shows no file system.
+    flash.rename(away)
+    listed = root.execute("headstart", "volume", "list")
+    if "no flash" not in listed:
+        raise Failed(listed)
+    before = disk.read_bytes()
+    try:
+        started = Started(root)
+    except Failed as refused:
+        if "/tmp/flash2 is not there" not in str(refused):
+            raise
+    else:
+        started.stop()
+        raise Failed("a disk is served without its flash")
+    if (root.path / PLACE / "file").exists() or disk.read_bytes() != before:
+        raise Failed("something is served, or the disk has changed")
+    if "ext4" in root.execute("sh", "-c", "blkid -p /tmp/disk2 || true"):
+        raise Failed("the bare disk shows its file system, with old bytes")
+    # It is back.
+    away.rename(flash)
+    started = Started(root)
+    if "data             served" not in root.execute("headstart", "volume", "list"):
+        raise Failed("the list does not have it")
+    if token not in root.execute("sh", "-c", f"mount {device} /srv && cat /srv/file && umount /srv"):
+        raise Failed("what was synced is lost")
+    started.stop()
+    root.execute("headstart", "volume", "check", "--name", "data")
+    (root.path / "etc/headstart/volumes/data.toml").unlink()
+
+
 def packages_go_out_and_leave_nothing(root):
     root.execute("dpkg", "--purge", "headstart-server", "headstart-lab", "headstart")
     if left := list(root.left()):
@@ -196,6 +316,8 @@ CHECKS = [
     shells_complete,
     a_users_program_runs_with_flash,
     a_volume_is_served_by_nbdkit,
+    units_are_sound_and_come_before_the_mount,
+    a_volume_is_served_by_its_unit_and_never_without_its_flash,
     packages_go_out_and_leave_nothing,
 ]
 

@@ -5,6 +5,8 @@ mod create;
 mod detach;
 mod flush;
 mod inspect;
+mod list;
+mod named;
 mod serve;
 mod socket;
 mod status;
@@ -17,12 +19,16 @@ use headstart_units::ByteSize;
 use headstart_volume::device::DeviceName;
 use headstart_volume::survey::Verdict;
 
+use named::{Name, Named};
+
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
     /// Put flash in front of a disk, which keeps its data
     Create(create::Create),
     /// Serve a volume as a disk, over NBD or as a file that can be mounted, until Ctrl-C
     Serve(serve::Serve),
+    /// List volumes: those that have a name in /etc/headstart/volumes, and those that are served
+    List(list::List),
     /// Show how volumes that are served stand
     Status(status::StatusArguments),
     /// Write back to the disk what only flash holds, while the volume is served
@@ -40,6 +46,7 @@ impl VolumeCommand {
         match self {
             VolumeCommand::Create(arguments) => arguments.execute(),
             VolumeCommand::Serve(arguments) => arguments.execute(),
+            VolumeCommand::List(arguments) => arguments.execute(),
             VolumeCommand::Status(arguments) => arguments.execute(),
             VolumeCommand::Flush(arguments) => arguments.execute(),
             VolumeCommand::Check(arguments) => arguments.execute(),
@@ -49,20 +56,43 @@ impl VolumeCommand {
     }
 
     pub fn only_prints(&self) -> bool {
-        matches!(self, VolumeCommand::Check(_) | VolumeCommand::Inspect(_) | VolumeCommand::Status(_))
+        matches!(
+            self,
+            VolumeCommand::Check(_) | VolumeCommand::Inspect(_) | VolumeCommand::List(_) | VolumeCommand::Status(_)
+        )
     }
 }
 
-/// The devices of a volume.
+/// The devices of a volume, as the command line names them.
 #[derive(Debug, Args)]
 pub struct Devices {
     /// The disk: a block device, a file, or emulated:PROFILE:FILE
-    #[arg(long, value_name = "DEV")]
-    pub hdd: DeviceName,
+    #[arg(long, value_name = "DEV", required_unless_present = "name")]
+    hdd: Option<DeviceName>,
 
     /// Its flash, likewise
-    #[arg(long, value_name = "DEV")]
+    #[arg(long, value_name = "DEV", required_unless_present = "name")]
+    ssd: Option<DeviceName>,
+
+    /// Instead of both: the volume of this name, whose devices /etc/headstart/volumes/NAME.toml has
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["hdd", "ssd"])]
+    name: Option<Name>,
+}
+
+/// The devices themselves.
+pub struct Found {
+    pub hdd: DeviceName,
     pub ssd: DeviceName,
+}
+
+impl Devices {
+    pub fn find(&self) -> Result<Found> {
+        match (&self.hdd, &self.ssd, &self.name) {
+            (Some(hdd), Some(ssd), _) => Ok(Found { hdd: hdd.clone(), ssd: ssd.clone() }),
+            (_, _, Some(name)) => Named::read(name).map(|named| Found { hdd: named.hdd, ssd: named.ssd }),
+            _ => unreachable!("the command line asks for both or for a name"),
+        }
+    }
 }
 
 /// Exit status of `check` and `inspect`.

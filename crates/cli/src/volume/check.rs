@@ -8,7 +8,7 @@ use headstart_units::ByteSize;
 use headstart_volume::pair::{Access, Pair};
 use headstart_volume::survey::{self, Survey, Verdict};
 
-use super::{Devices, exit_status, heads, ranges};
+use super::{Devices, Found, exit_status, heads, ranges};
 
 #[derive(Debug, Args)]
 #[command(
@@ -26,19 +26,20 @@ pub struct Check {
 
 impl Check {
     pub fn execute(&self) -> Result<ExitCode> {
-        let found = look(&self.devices, false)?;
+        let devices = self.devices.find()?;
+        let found = look(&devices, false)?;
         if self.json {
             print_json(&found)?;
         } else {
             print(&found);
-            print_verdict(&self.devices, &found);
+            print_verdict(&devices, &found);
         }
         Ok(ExitCode::from(exit_status(found.verdict)))
     }
 }
 
 /// Looks at both devices and writes nothing.
-pub fn look(devices: &Devices, details: bool) -> Result<Survey> {
+pub fn look(devices: &Found, details: bool) -> Result<Survey> {
     let mut pair = Pair::open_for(Access::Look, &devices.hdd, &devices.ssd)?;
     survey::look(&mut pair, details).map_err(|failed| anyhow!(pair.describe(failed)))
 }
@@ -99,8 +100,8 @@ pub fn print(found: &Survey) {
     }
 }
 
-fn print_verdict(devices: &Devices, found: &Survey) {
-    let Devices { hdd, ssd } = devices;
+fn print_verdict(devices: &Found, found: &Survey) {
+    let Found { hdd, ssd } = devices;
     let is_detached = found.volume.as_ref().is_some_and(|volume| volume.detached);
     match (found.verdict, &found.refusal) {
         (Verdict::Clean, _) if is_detached => println!("{hdd} is a plain disk, and has everything"),

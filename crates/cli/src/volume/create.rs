@@ -17,7 +17,7 @@ use headstart_volume::creation;
 use headstart_volume::pair::Pair;
 use headstart_volume::settings::{Mode, PolicyName};
 
-use super::{Devices, heads};
+use super::{Devices, Found, heads};
 
 #[derive(Debug, Args)]
 #[command(
@@ -69,7 +69,8 @@ pub struct Create {
 impl Create {
     pub fn execute(&self) -> Result<ExitCode> {
         let given = self.given()?;
-        let mut pair = Pair::open(&self.devices.hdd, &self.devices.ssd)?;
+        let Found { hdd, ssd } = self.devices.find()?;
+        let mut pair = Pair::open(&hdd, &ssd)?;
         let free = creation::look(&mut pair, self.ssd_size.map(|size| size.0), self.force)?;
         let (segments, basis) = match self.policy.has_liu() {
             true => self.segments(&pair, given, free.flash_bytes)?,
@@ -78,7 +79,6 @@ impl Create {
         let write_through = self.mode == Mode::WriteThrough;
         let serving = Serving { write_through, policy: self.policy.number(), segments, basis };
         let created = creation::create(&mut pair, free, serving)?;
-        let (hdd, ssd) = (&self.devices.hdd, &self.devices.ssd);
         println!("volume     {}", directory::name(&created.uuid));
         println!("disk       {hdd}, {}, {}; not written", ByteSize(pair.disk.bytes), pair.disk.identity_text());
         println!("flash      {ssd}, its first {}", ByteSize(created.flash_bytes));
@@ -90,7 +90,12 @@ impl Create {
             println!("{}", heads(segments.slots, segments.head_bytes(), segments.segment_bytes()));
             println!("sizes      {basis}");
         }
-        println!("next: headstart volume serve --hdd {hdd} --ssd {ssd} --nbd SOCKET (or --mount-file FILE)");
+        match &self.devices.name {
+            Some(name) => println!("next: systemctl enable --now headstart-volume@{name}"),
+            None => {
+                println!("next: headstart volume serve --hdd {hdd} --ssd {ssd} --nbd SOCKET (or --mount-file FILE)")
+            }
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -136,7 +141,7 @@ impl Create {
             Some(sizes) if sizes.segment_bytes > pair.disk.bytes => bail!(
                 "--segment {}: {} has {}",
                 ByteSize(sizes.segment_bytes),
-                self.devices.hdd,
+                pair.disk.name,
                 ByteSize(pair.disk.bytes)
             ),
             Some(sizes) => (sizes, Origin::Given.into()),
@@ -152,13 +157,13 @@ impl Create {
     /// Sizes that fit the devices.
     fn measured(&self, pair: &Pair) -> Result<(Sizes, Basis)> {
         if pair.has_disk_to_measure() && std::io::stderr().is_terminal() {
-            eprintln!("measuring {} for a few seconds; nothing is written", self.devices.hdd);
+            eprintln!("measuring {} for a few seconds; nothing is written", pair.disk.name);
         }
         let chosen = pair.probe()?;
         if !chosen.hides_positioning {
             eprintln!(
                 "headstart: {} takes longer for a head than {} to begin with the body: LiU cannot hide the positioning",
-                self.devices.ssd, self.devices.hdd
+                pair.flash.name, pair.disk.name
             );
         }
         Ok((chosen.sizes, chosen.basis))

@@ -26,7 +26,7 @@ pub struct Inspect {
 
 impl Inspect {
     pub fn execute(&self) -> Result<ExitCode> {
-        let found = look(&self.devices, true)?;
+        let found = look(&self.devices.find()?, true)?;
         if self.json {
             print_json(&found)?;
         } else {

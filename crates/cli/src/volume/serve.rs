@@ -6,12 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 use headstart_cli::command::{EXIT_DIRTY, log_to_stderr};
-use headstart_policy::server::liu;
 use headstart_volume::export::ending;
 use headstart_volume::export::file::{FileExport, Unmounted, is_stale, loop_devices};
 use headstart_volume::export::nbd::NbdExport;
@@ -21,14 +20,15 @@ use headstart_volume::server::{Handle, Server};
 use headstart_volume::settings::{Mode, PolicyName};
 use headstart_volume::status::State;
 
-use super::{Devices, socket};
+use super::named::{self, Export, Named};
+use super::{Devices, Found, socket};
 use crate::interrupts::Interrupts;
 
 /// How often it is asked whether the volume is to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("export").required(true))]
+#[command(group = ArgGroup::new("export").required(true).multiple(true).arg("name"))]
 pub struct Serve {
     #[command(flatten)]
     devices: Devices,
@@ -38,7 +38,7 @@ pub struct Serve {
     nbd: Option<PathBuf>,
 
     /// Serve a file that `losetup --direct-io=on -f --show FILE` makes a disk; it is empty or absent
-    #[arg(long, value_name = "FILE", group = "export")]
+    #[arg(long, value_name = "FILE", group = "export", conflicts_with = "nbd")]
     mount_file: Option<PathBuf>,
 
     /// When a write is acknowledged [default: as the volume was created]
@@ -49,34 +49,109 @@ pub struct Serve {
     #[arg(long, value_name = PolicyName::KNOWN)]
     policy: Option<PolicyName>,
 
-    /// The most that iTransformer adds to a foreground request
-    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    delay_max_ms: u32,
+    /// The most that iTransformer adds to a foreground request [default: 50]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    delay_max_ms: Option<u32>,
 
-    /// Percent of a segment that is asked for while it is measured, from which on LiU lifts and loads it
-    #[arg(long, value_name = "PERCENT", default_value_t = liu::Settings::default().threshold_percent, value_parser = clap::value_parser!(u32).range(1..=100))]
-    liu_threshold: u32,
+    /// Percent of a segment that is asked for while it is measured, from which on LiU lifts and loads it [default: 30]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    liu_threshold: Option<u32>,
 
     /// At the end leave on flash what is not on disk yet, instead of writing it back
     #[arg(long)]
     keep_dirty: bool,
 }
 
+/// Where a volume appears.
+enum Place {
+    Socket(PathBuf),
+    File(PathBuf),
+}
+
 impl Serve {
     pub fn execute(&self) -> Result<ExitCode> {
-        match (&self.nbd, &self.mount_file) {
-            (Some(socket), _) => self.serve_nbd(socket),
-            (None, Some(path)) => self.serve_file(path),
-            (None, None) => unreachable!("the command line asks for one of them"),
+        log_to_stderr("warn");
+        let interrupts = Interrupts::listen()?;
+        let given = match (&self.nbd, &self.mount_file) {
+            (Some(socket), _) => Some(Place::Socket(socket.clone())),
+            (None, Some(file)) => Some(Place::File(file.clone())),
+            (None, None) => None,
+        };
+        let (order, place) = match &self.devices.name {
+            None => (self.order(self.devices.find()?), given),
+            Some(name) => {
+                let named = Named::read_alone(name)?;
+                wait_for_devices(&named, &interrupts)?;
+                let place = match given {
+                    Some(place) => place,
+                    None => match (named.export, named::place(name, named.export)?) {
+                        (Export::Nbd, path) => Place::Socket(path),
+                        (Export::File, path) => Place::File(path),
+                    },
+                };
+                (self.order_of(named), Some(place))
+            }
+        };
+        match place.expect("the command line asks for one of them") {
+            Place::Socket(path) => order.serve_nbd(&path, &interrupts),
+            Place::File(path) => order.serve_file(&path, &interrupts),
         }
     }
 
-    fn serve_nbd(&self, path: &Path) -> Result<ExitCode> {
-        log_to_stderr("warn");
-        let interrupts = Interrupts::listen()?;
+    fn order(&self, devices: Found) -> Order {
+        let wishes = Wishes {
+            mode: self.mode,
+            policy: self.policy,
+            delay_max: self.delay_max_ms.map(|ms| Duration::from_millis(ms.into())),
+            threshold_percent: self.liu_threshold,
+        };
+        Order { devices, wishes, keep_dirty: self.keep_dirty }
+    }
+
+    /// The same for a volume with a name: what the command line does not say is as its file says.
+    fn order_of(&self, named: Named) -> Order {
+        let Order { devices, wishes, keep_dirty } = self.order(Found { hdd: named.hdd, ssd: named.ssd });
+        let delay_max = named.delay_max_ms.map(|ms| Duration::from_millis(ms.into()));
+        let wishes = Wishes {
+            mode: wishes.mode.or(named.mode),
+            policy: wishes.policy.or(named.policy),
+            delay_max: wishes.delay_max.or(delay_max),
+            threshold_percent: wishes.threshold_percent.or(named.liu_threshold),
+        };
+        Order { devices, wishes, keep_dirty: keep_dirty || named.keep_dirty }
+    }
+}
+
+/// Waits for devices that are not there yet, as at boot. One that does not come ends it: a disk is never served without
+/// its flash.
+fn wait_for_devices(named: &Named, interrupts: &Interrupts) -> Result<()> {
+    let limit = Instant::now() + Duration::from_secs(named.wait_s);
+    let mut has_said = false;
+    loop {
+        let missing = named.missing();
+        let Some(first) = missing.first() else { return Ok(()) };
+        if Instant::now() >= limit || interrupts.so_far() > 0 {
+            bail!("{first} is not there; nothing is served, since the disk alone may have old bytes");
+        }
+        if !std::mem::replace(&mut has_said, true) {
+            eprintln!("headstart: waiting for {first}, for at most {} s", named.wait_s);
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// What is to be served, and how.
+struct Order {
+    devices: Found,
+    wishes: Wishes,
+    keep_dirty: bool,
+}
+
+impl Order {
+    fn serve_nbd(self, path: &Path, interrupts: &Interrupts) -> Result<ExitCode> {
         // Before the volume starts, which guards its disk.
         socket::free(path)?;
-        let server = open(&self.devices.hdd, &self.devices.ssd, self.wishes())?;
+        let server = open(&self.devices.hdd, &self.devices.ssd, self.wishes)?;
         let mut export = match NbdExport::listen(server.handle(), path) {
             Ok(export) => export,
             Err(refused) => {
@@ -86,8 +161,8 @@ impl Serve {
             }
         };
         service::ready();
-        self.wait_for_clients(&mut export, &server.handle(), &interrupts);
-        self.end(server, &interrupts)
+        self.wait_for_clients(&mut export, &server.handle(), interrupts);
+        self.end(server, interrupts)
     }
 
     /// Serves until an interrupt, or until somebody else ends the volume. Clients that are connected then are served
@@ -130,18 +205,7 @@ impl Serve {
         })
     }
 
-    fn wishes(&self) -> Wishes {
-        Wishes {
-            mode: self.mode,
-            policy: self.policy,
-            delay_max: Some(Duration::from_millis(self.delay_max_ms.into())),
-            threshold_percent: Some(self.liu_threshold),
-        }
-    }
-
-    fn serve_file(&self, path: &Path) -> Result<ExitCode> {
-        log_to_stderr("warn");
-        let interrupts = Interrupts::listen()?;
+    fn serve_file(self, path: &Path, interrupts: &Interrupts) -> Result<ExitCode> {
         let stale = is_stale(path).then(|| loop_devices(&std::path::absolute(path).unwrap_or_default()));
         let was_there = stale.is_some() || path.exists();
         // Before the volume starts, which guards its disk.
@@ -152,7 +216,7 @@ impl Serve {
                 let _ = fs::remove_file(path);
             }
         };
-        let server = open(&self.devices.hdd, &self.devices.ssd, self.wishes()).inspect_err(|_| give_back())?;
+        let server = open(&self.devices.hdd, &self.devices.ssd, self.wishes).inspect_err(|_| give_back())?;
         let export = match FileExport::mount(Arc::new(server.handle()), path) {
             Ok(export) => export,
             Err(refused) => {
@@ -170,8 +234,8 @@ impl Serve {
             export.path().display()
         );
         service::ready();
-        wait_for_end(&export, &server.handle(), &interrupts)?;
-        self.end(server, &interrupts)
+        wait_for_end(&export, &server.handle(), interrupts)?;
+        self.end(server, interrupts)
     }
 }
 
