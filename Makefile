@@ -137,7 +137,7 @@ bench-volume: build
 test: build
 	$(CARGO) build --workspace --all-targets
 	$(CARGO) test --workspace --no-fail-fast -- --show-output
-	$(MAKE) check-protocols check-handshake
+	$(MAKE) check-protocols check-handshake test-package
 
 # The protocols of spec/ against every interleaving of small cases.
 build/protocol/%: spec/%.cpp spec/explorer.hpp | setup

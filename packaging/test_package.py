@@ -342,7 +342,11 @@ def main():
         return 0
     if sys.argv[1:] == ["--within"]:
         return within_namespaces()
-    base()
+    try:
+        base()
+    except Failed as failure:
+        print(f"{failure}\ntest result: FAILED. 0 passed; {len(CHECKS)} failed; 0 ignored")
+        return 1
     # All that is started and mounted goes with the first process of the namespaces.
     words = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", sys.executable, __file__, "--within"]
     return subprocess.run(words, check=False).returncode
