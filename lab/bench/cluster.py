@@ -10,7 +10,6 @@ import sys
 from cells import cluster_guest, cluster_hard, cluster_jobs, cluster_member, cluster_memory, cluster_opens, cluster_scale, cluster_takeover
 from harness import in_turns, measure_parts
 
-
 #: Parts in the order they are measured, and the keys they give.
 PARTS = {
     "hard_over_easy": lambda: {"hard_over_easy": cluster_hard.measure()},
