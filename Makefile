@@ -137,7 +137,7 @@ bench-volume: build
 test: build
 	$(CARGO) build --workspace --all-targets
 	$(CARGO) test --workspace --no-fail-fast -- --show-output
-	$(MAKE) check-protocols check-handshake test-package
+	$(MAKE) check-protocols check-handshake
 
 # The protocols of spec/ against every interleaving of small cases.
 build/protocol/%: spec/%.cpp spec/explorer.hpp | setup
@@ -165,6 +165,7 @@ soak: build build/protocol/client build/protocol/sizes build/protocol/volume
 	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-overlay --package headstart-block --package headstart-agent -- --nocapture crash
 	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-volume --test serving -- --nocapture power_cuts
 	FAULTS=$${FAULTS:-200} $(CARGO) test --release --package headstart-cli --test chaos -- --nocapture --test-threads=1 no_read
+	$(MAKE) test-package
 
 fuzz:
 	@lab/fuzz/run.sh $(or $(SECONDS),60)
