@@ -430,8 +430,12 @@ impl Chaos {
                 fs::write(rank.log.with_extension("end"), "").unwrap();
                 let Some(status) = rank.child.try_wait().unwrap() else { continue };
                 let rank = self.ranks[place].take().unwrap();
-                assert!(matches!(status.code(), Some(0 | 3)), "{place}: {status}\n{}", rank.said());
+                assert!(matches!(status.code(), Some(0 | 3 | 125)), "{place}: {status}\n{}", rank.said());
                 self.take(&rank, status.code() == Some(3));
+                // One that began when its node could not take part yet: it can before long.
+                if status.code() == Some(125) {
+                    self.start(place);
+                }
             }
             let waiting: Vec<&PathBuf> = self.ranks.iter().flatten().map(|rank| &rank.log).collect();
             assert!(began.elapsed() < PATIENCE, "ranks wait for ever: {waiting:?}");
