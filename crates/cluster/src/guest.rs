@@ -154,11 +154,11 @@ impl Guest {
 
     fn own(&mut self, owner: Seat, epoch: Stamp) {
         // What was called in of an epoch stays so, though its owner was not known for a while.
-        if self.stamp != epoch {
-            if let Some(dealings) = &mut self.shared {
-                dealings.called = 0;
-                dealings.ended = false;
-            }
+        if self.stamp != epoch
+            && let Some(dealings) = &mut self.shared
+        {
+            dealings.called = 0;
+            dealings.ended = false;
         }
         self.owner = Some((owner, epoch));
         self.stamp = epoch;

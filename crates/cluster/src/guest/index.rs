@@ -82,7 +82,9 @@ impl Listed for Guest {
                 index.owners.remove(&owner);
             }
         }
-        owns.map(|owner| *index.owners.entry(owner).or_default() += 1);
+        if let Some(owner) = owns {
+            *index.owners.entry(owner).or_default() += 1;
+        }
         index.owned_anew.0.push(file);
     }
 

@@ -13,7 +13,8 @@ pub(super) struct Known {
     pub(super) logged: bool,
 }
 
-/// Who holds absence; equal members are equal values.
+/// Who holds absence; equal members are equal values. The box is a word less for each file that one member holds.
+#[allow(clippy::box_collection)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Holders {
     #[default]
