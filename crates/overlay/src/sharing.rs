@@ -288,6 +288,8 @@ impl Overlay {
             cluster::Output::Owner(file) => self.show_left_alone_of(shared, file),
             cluster::Output::Fence { file, epoch, call, range } => self.fence(shared, file, (epoch, call, range)),
             cluster::Output::Answer(id, part, answer) if self.commits() => self.hear(id, part, answer),
+            // Of a part alone nothing follows: other bytes of the file may be on flash of a node that is gone.
+            cluster::Output::Answer(_, range, cluster::Answer::Absent) if range != ALL => {}
             cluster::Output::Answer(id, _, answer) => self.told(shared, Cluster::asked(id), answer),
             // Where files leave flash no member records anything for another. Absence of a part of a file is its
             // member's to answer.

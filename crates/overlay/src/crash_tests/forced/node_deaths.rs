@@ -9,17 +9,21 @@ fn one_is_dead() -> World {
 }
 
 fn one_is_dead_under(policy: Policy) -> World {
-    let mut w = World::of_agents(1, quiet(4096), 2);
+    one_is_dead_with(1, A, policy)
+}
+
+fn one_is_dead_with(seed: u64, bytes: Range, policy: Policy) -> World {
+    let mut w = World::of_agents(seed, quiet(4096), 2);
     w.whims.policy = policy;
     w.cluster(0);
-    for (kind, range) in [(Kind::Open(true), Range::default()), (Kind::Write, A), (Kind::Fsync, A)] {
+    for (kind, range) in [(Kind::Open(true), Range::default()), (Kind::Write, bytes), (Kind::Fsync, bytes)] {
         match kind {
             Kind::Write => ranks::begin_write(&mut w, 0, 0, range, true),
             kind => ranks::begin_other(&mut w, 0, kind, 0, range),
         }
         w.quiesce();
     }
-    assert_eq!(w.agents[0].overlay.dirty_bytes(), A.length);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), bytes.length);
     assert!(!is_written(&w));
     w.lose_node(0);
     w
@@ -59,6 +63,27 @@ fn another_node_reads_what_one_that_died_had_synced_and_then_uses_the_disks() {
     }
     assert_eq!((w.copied_from_the_dead(), w.agents[1].overlay.members_emptied().len()), (1, 1));
     no_violation(&w);
+}
+
+#[test]
+fn a_file_is_not_absent_because_nothing_of_its_first_bytes_is_on_flash_of_one_that_died() {
+    let bytes = Range::new(8192, 4096);
+    for seed in 1..=20 {
+        let mut w = one_is_dead_with(seed, bytes, Policy::Leaves);
+        // Before anybody has brought them back.
+        ranks::begin_other(&mut w, 2, Kind::Open(true), 0, Range::default());
+        while w.ranks[2].is_busy() {
+            w.step(false);
+        }
+        ranks::begin_other(&mut w, 2, Kind::Read, 0, bytes);
+        w.quiesce();
+        ranks::begin_write(&mut w, 2, 0, bytes, false);
+        w.quiesce();
+        ranks::begin_other(&mut w, 2, Kind::Read, 0, bytes);
+        w.quiesce();
+        no_violation(&w);
+        assert_eq!(w.copied_from_the_dead(), 1);
+    }
 }
 
 #[test]
