@@ -97,9 +97,7 @@ impl Shares {
         let rest = capacity.saturating_sub(needed) / (self.others.len() as u64 + 1);
         let found = shared_out(capacity, own, others()) + rest;
         let share = self.share.get_or_insert(found.min(equal));
-        if found <= *share {
-            (*share, self.grows) = (found, None);
-        } else if now >= *self.grows.get_or_insert(now) + PERIOD {
+        if found <= *share || now >= *self.grows.get_or_insert(now) + PERIOD {
             (*share, self.grows) = (found, None);
         }
         *share

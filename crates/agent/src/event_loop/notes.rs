@@ -189,7 +189,9 @@ impl EventLoop<'_> {
                 self.tiers.overlay.stuck_elsewhere(view, seat, file, errno);
             }
             Note::Needs { bytes } => {
-                self.cluster.telling_mut().map(|telling| telling.capacity.heard(from, bytes));
+                if let Some(telling) = self.cluster.telling_mut() {
+                    telling.capacity.heard(from, bytes);
+                }
             }
             Note::KeepOff { on, question } => self.keep_off_for(from, on, question),
             Note::Off { question, problem } => self.is_off(from, question, &problem),
