@@ -26,7 +26,7 @@ struct Cluster {
 impl Cluster {
     fn up(count: usize, options: &[&str]) -> Option<Cluster> {
         let nodes = Nodes::up(count, options)?;
-        let site = TestSite::on(nodes.shared.join("slow"), nodes.shared.join("fast"), "16MiB");
+        let site = TestSite::on(nodes.shared.join("slow"), nodes.shared.join("fast"), "64MiB");
         // As a node sees the directory: a file system of the nodes' own may be mounted there.
         let file = fs::read_to_string(&site.file).unwrap();
         nodes.sh("1", &format!("cat >$SHARED/site.toml <<'END'\n{file}\nEND"));
@@ -489,7 +489,8 @@ fn a_node_that_has_just_joined_drains_all_nodes_though_those_do_not_know_it_yet(
 #[test]
 fn the_capacity_of_the_directory_is_shared_out_by_need() {
     const ALL: u64 = 16 << 20;
-    let Some(cluster) = Cluster::up(2, &[]) else { return };
+    let Some(mut cluster) = Cluster::up(2, &[]) else { return };
+    cluster.settings.push(("HEADSTART_CAPACITY", "16MiB".into()));
     let may = |node: &str| cluster.json(node, &["status", "--json"])["capacity_bytes"].as_u64().unwrap();
     // Writes again and again what flash has no room for, until it may go on.
     let filling = |name: &str| {
