@@ -1,10 +1,9 @@
 //! `headstart cluster`: the nodes that share a directory.
 
-use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Subcommand;
 use headstart_agent::client::Client;
 use headstart_agent::cluster::report::{self, NodeReport};
@@ -12,6 +11,8 @@ use headstart_agent::site::Site;
 use headstart_agent::status::{ClusterStatus, Command, Status};
 use headstart_units::ByteSize;
 use serde::Serialize;
+
+use crate::confirming::confirm;
 
 /// A call on the membership service is worth a line when it takes so long (assumed).
 const SLOW_MS: u64 = 1000;
@@ -193,22 +194,4 @@ fn down(site: &Site, node: &str, yes: bool) -> Result<ExitCode> {
     report::down(site, node)?;
     println!("the next node that uses {} goes on with what {node} had synced", site.slow.display());
     Ok(ExitCode::SUCCESS)
-}
-
-/// Asks, unless the answer was given; an error unless it is meant.
-fn confirm(yes: bool, question: &str, done: &str) -> Result<()> {
-    if yes {
-        return Ok(());
-    }
-    if !std::io::stdin().is_terminal() {
-        bail!("nothing was {done}: --yes says that it is meant");
-    }
-    print!("{question} Type 'yes': ");
-    std::io::stdout().flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    if answer.trim() != "yes" {
-        bail!("nothing was {done}");
-    }
-    Ok(())
 }

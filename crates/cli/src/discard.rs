@@ -1,6 +1,5 @@
 //! `headstart drain --discard` and `headstart disown`: giving dirty bytes up, after saying which.
 
-use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +11,7 @@ use headstart_agent::status::Command;
 use headstart_units::ByteSize;
 
 use crate::check::{directories, print_file};
+use crate::confirming;
 use crate::durable::make_durable;
 use crate::interrupts::Interrupts;
 use crate::service::Service;
@@ -141,18 +141,5 @@ fn confirm(files: &[&FileReport], yes: bool) -> Result<()> {
     let bytes: u64 = files.iter().map(|file| file.dirty_bytes).sum();
     files.iter().for_each(|file| print_file(file));
     println!("{} of {} files are lost for good: the disk keeps what it has", ByteSize(bytes), files.len());
-    if yes {
-        return Ok(());
-    }
-    if !std::io::stdin().is_terminal() {
-        bail!("nothing was given up: --yes says that it is meant");
-    }
-    print!("Give them up? Type 'yes': ");
-    std::io::stdout().flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    if answer.trim() != "yes" {
-        bail!("nothing was given up");
-    }
-    Ok(())
+    confirming::confirm(yes, "Give them up?", "given up")
 }

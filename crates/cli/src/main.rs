@@ -10,6 +10,7 @@ mod calibrate;
 mod capacity;
 mod check;
 mod cluster;
+mod confirming;
 mod convert;
 mod discard;
 mod durable;

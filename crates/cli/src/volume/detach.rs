@@ -1,6 +1,5 @@
 //! `headstart volume detach`: the disk is a plain disk again.
 
-use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,6 +15,7 @@ use headstart_volume::ends::{Ends, Reading};
 use headstart_volume::pair::{Access, OpenDevice, Pair};
 
 use super::{EXIT_LOST, ranges};
+use crate::confirming::confirm;
 
 #[derive(Debug, Args)]
 #[command(
@@ -144,20 +144,7 @@ impl Detach {
 
     fn confirm(&self) -> Result<()> {
         println!("what was only on its flash is lost for good: files written last may be old, or damaged");
-        if self.yes {
-            return Ok(());
-        }
-        if !std::io::stdin().is_terminal() {
-            bail!("nothing was written: --yes says that it is meant");
-        }
-        print!("Give it up? Type 'yes': ");
-        std::io::stdout().flush()?;
-        let mut answer = String::new();
-        std::io::stdin().lock().read_line(&mut answer)?;
-        if answer.trim() != "yes" {
-            bail!("nothing was written");
-        }
-        Ok(())
+        confirm(self.yes, "Give it up?", "written")
     }
 }
 
